@@ -1,6 +1,6 @@
-"""Ownership: state in memory, order, durability and the loops that keep them.
+"""The processes of an installation: owners of cards and programmes, journal, ISO 8583 edge, webhooks.
 
-Rooms import downwards only (``boot > cluster > network | webhooks > router | outbox > shard > cards |
-programmes > journal > vault > metrics | settings``), and only ``actors.cluster`` speaks Ray, so everything
-else runs in a plain test.
+Imports go downwards only: ``boot > cluster > network | webhooks > outbox > shards > router > cards |
+programmes > journal > vault | egress > database > metrics | settings``. The full list is in
+``pyproject.toml``. Only ``actors.cluster`` imports Ray, so everything else runs in a plain test.
 """

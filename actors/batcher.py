@@ -26,16 +26,16 @@ KEYS_MAX: Final = 512
 class Batcher(Generic[Item]):
     """Calls ``flush`` with items in the order of their arrival, one call at a time.
 
-    A call gets whole additions until it has ``batch_max`` items or more. With ``rest_seconds``, the batcher
+    A call gets whole additions until it has ``batch_max`` items or more. With ``pause_seconds``, the batcher
     pauses after each call that got several additions: calls become fewer and larger.
     """
 
     def __init__(
-        self, flush: Callable[[list[Item]], Awaitable[None]], batch_max: int, rest_seconds: float = 0.0
+        self, flush: Callable[[list[Item]], Awaitable[None]], batch_max: int, pause_seconds: float = 0.0
     ) -> None:
         self._flush = flush
         self._batch_max = batch_max
-        self._rest_seconds = rest_seconds
+        self._pause_seconds = pause_seconds
         self._waiting: list[tuple[Sequence[Item], asyncio.Future[None]]] = []
         self._worker: asyncio.Task[None] | None = None
 
@@ -68,8 +68,8 @@ class Batcher(Generic[Item]):
                     for future in futures:
                         if not future.done():
                             future.set_result(None)
-                if self._rest_seconds and len(futures) > 1:
-                    await asyncio.sleep(self._rest_seconds)
+                if self._pause_seconds and len(futures) > 1:
+                    await asyncio.sleep(self._pause_seconds)
         finally:
             self._worker = None
 

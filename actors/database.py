@@ -179,6 +179,7 @@ class DbConnection:
                 self.close()
                 raise DatabaseUnavailableError(f"{name}: {type(failure).__name__}") from None
             except BaseException:
+                # Also after a cancellation: the statement may still run on this connection.
                 self.close()
                 raise
 

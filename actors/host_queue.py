@@ -31,7 +31,7 @@ class PendingCommand(msgspec.Struct, eq=False):
     entered: float
     deadline: float
     """No owner starts the command after it."""
-    give_up: float
+    reply_deadline: float
     """The caller gets a reply by then."""
     reply: asyncio.Future[Reply]
     ticket: int

@@ -89,7 +89,7 @@ def missing_hosts(nodes: Collection[str], hosts: Collection[str], wanted: int) -
 
 
 class ShardMove(msgspec.Struct, frozen=True):
-    """Shards that move from ``giver`` to ``taker``; ``giver`` is ``None`` when they have no living owner."""
+    """Shards that move from ``giver`` to ``taker``; ``giver`` is ``None`` when no process owns them."""
 
     giver: str | None
     taker: str

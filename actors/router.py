@@ -66,15 +66,15 @@ class Router:
         claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
         timeout_ms: int = REST_DEADLINE_MS,
-        patience_ms: int | None = None,
+        reply_timeout_ms: int | None = None,
         trace: str | None = None,
         repeat: bool = False,
     ) -> asyncio.Future[Reply]:
         """Have the owner execute ``command``; the future always gets a reply.
 
-        No owner starts the command after ``timeout_ms``. The reply arrives within ``patience_ms`` (default:
-        ``timeout_ms``). ``NotExecuted("unavailable")`` means that the outcome is unknown: submit the command
-        again under the same command key.
+        No owner starts the command after ``timeout_ms``. The reply arrives within ``reply_timeout_ms``
+        (default: ``timeout_ms``). ``NotExecuted("unavailable")`` means that the outcome is unknown: submit
+        the command again under the same command key.
 
         ``trace`` is the request's name in logs (default: the caller's). ``repeat``: the network has sent the
         command before, so the owner looks for a stored reply first.
@@ -86,10 +86,10 @@ class Router:
             return done
         now = self._loop.time()
         deadline = now + timeout_ms / 1000
-        give_up = deadline if patience_ms is None else now + patience_ms / 1000
+        reply_deadline = deadline if reply_timeout_ms is None else now + reply_timeout_ms / 1000
         ticket, trace = next(self._tickets), trace or TRACE.get()
         pending = PendingCommand(
-            command, claim, presentation, now, deadline, give_up, done, ticket, trace, repeat=repeat
+            command, claim, presentation, now, deadline, reply_deadline, done, ticket, trace, repeat=repeat
         )
         self.open += 1
         self._busy.set()
@@ -106,7 +106,7 @@ class Router:
         """Whether the queue of every host is too long for a new authorization."""
         return bool(self._queues) and all(queue.is_too_long() for queue in self._queues.values())
 
-    def sheds(self, card_id: str) -> bool:
+    def should_shed(self, card_id: str) -> bool:
         """Whether an authorization of this card would be refused, because the queue of its owner is too long.
         Only authorizations are shed: networks and callers repeat the other commands anyway."""
         return self._is_behind(self._owner_of(card_id))
@@ -188,7 +188,7 @@ class Router:
             await asyncio.sleep(SWEEP_SECONDS)
             now = self._loop.time()
             for pending in self._unanswered():
-                if pending.give_up <= now:
+                if pending.reply_deadline <= now:
                     self.finish(pending, NotExecuted("unavailable" if pending.sent else "deadline"))
             self._dispatch_unowned()
             # Counted again: callers can have cancelled their futures.

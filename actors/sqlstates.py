@@ -4,8 +4,8 @@ An error that PostgreSQL reports rolls the statement back. Its SQLSTATE alone de
 can succeed later. ``CLASSES`` has a verdict for each class (the first two characters), ``CODES`` for the
 codes that differ from their class:
 
-- ``BATCH``: the rows are at fault and the connection is good. The caller commits the commands one by one to
-  find the faulty command.
+- ``BATCH``: the rows are at fault and the connection is good. The caller commits the commands again
+  in halves, until it has found the faulty command.
 - ``SCHEMA``: functions, tables or rights differ from those expected, perhaps for some rows only. Handled like
   ``BATCH``, on a new connection: the old one may lead to the wrong server, or date from before a migration.
 - ``SERVER``: the server is not the primary, is shutting down, or has no resources; or a lock or another
@@ -25,7 +25,7 @@ import asyncpg
 
 
 class Verdict(Enum):
-    """See above."""
+    """The consequence of an error; the docstring of this module explains them."""
 
     BATCH = "batch"
     SCHEMA = "schema"

@@ -84,10 +84,10 @@ class ServerTls:
             self._context = _context(*self._files)
         except OSError as failure:
             # Perhaps only one of the two files is replaced yet: the next check tries again.
-            _log.error("certificate not reloaded", fault=type(failure).__name__)
+            _log.error("certificate_not_reloaded", error=type(failure).__name__)
             return
         self._version = version
-        _log.info("certificate reloaded")
+        _log.info("certificate_reloaded")
 
     def _versions(self) -> _Version:
         found = (path.stat() for path in self._files)

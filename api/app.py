@@ -78,7 +78,7 @@ def operations() -> list[OperationRoute]:
 def create_app(services: Services) -> FastAPI:
     """The API of one server."""
     app = new_application()
-    limits, cards = RateLimits(services.settings), CardStates(services.card_lane)
+    limits, cards = RateLimits(services.settings), CardStates(services.card_state_connection)
     quotas = Quotas(services.settings, services.pool, services.clock)
     admission = Admission(services, limits)
     # Dependencies of operations take these from the state of the application.

@@ -65,12 +65,12 @@ class NewId(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """``pool`` is used for reads and for the API's own short transactions, ``card_lane`` for the one look-up
-    of the hot path; nobody else shares them."""
+    """``pool`` is used for reads and for the API's own short transactions, ``card_state_connection`` only for
+    the look-up that precedes each simulated spend."""
 
     settings: Settings
     pool: asyncpg.Pool[asyncpg.Record]
-    card_lane: DbConnection
+    card_state_connection: DbConnection
     vault: Vault
     owners: Owners
     network: Network

@@ -24,7 +24,7 @@ from api.database.pool import POOL_WAIT, SharedPool
 from api.http.faults import NetworkUnavailableError
 from api.http.server import HttpServer, connection_table
 from api.services import Services
-from api.simulations.card_states import card_lane
+from api.simulations.card_states import card_state_connection
 from api.sweepers.cardholders import cardholder_sweeper
 from api.sweepers.kyc import kyc_sweeper
 from api.vision.app import create_app as create_vision_app
@@ -46,7 +46,7 @@ class ApiRole:
             self._settings.egress_ca_file,
             receivers=LocalReceivers(self._settings.var_dir),
         )
-        self._card_lane = card_lane(context.settings.database_dsn)
+        self._card_state_connection = card_state_connection(context.settings.database_dsn)
         self._servers: list[HttpServer] = []
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
@@ -60,7 +60,7 @@ class ApiRole:
         services = self._services = Services(
             settings,
             self._pool,
-            self._card_lane,
+            self._card_state_connection,
             Vault.from_settings(settings),
             self._router,
             self._network,
@@ -91,7 +91,7 @@ class ApiRole:
         await asyncio.gather(*self._serving, return_exceptions=True)
         await self._router.stop()
         await self._egress.close()
-        self._card_lane.close()
+        self._card_state_connection.close()
         if self._pool is not None:
             self._pool.terminate()
 

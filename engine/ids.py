@@ -35,7 +35,7 @@ class Derived(IntEnum):
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12
     EVENT_FOURTH = 0x13
-    UNDO = 0x40
+    LATE_REVERSAL = 0x40
     """The edge's own reversal of an authorization command; deriving it again gives the command's id."""
 
 
@@ -52,8 +52,8 @@ def derive(root: str, kind: Derived) -> str:
     return f"{root[:-4]}{_FLIPPED[kind][root[-4:-2]]}{root[-2:]}"
 
 
-def joined(first: str, second: str) -> str:
-    """The id of the pair ``first`` and ``second``, on the shard of ``second``."""
+def id_of_pair(first: str, second: str) -> str:
+    """The id of the pair ``first`` and ``second``, the same in every call; on the shard of ``second``."""
     digest = hashlib.blake2b(key_of(first) + key_of(second), digest_size=15).hexdigest()
     # Version 8 of RFC 9562: a custom layout.
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:]}{second[-2:]}"

@@ -20,18 +20,18 @@ HOST_PING_SECONDS: Final = 0.25
 HOST_SILENCE_SECONDS: Final = 1.0
 """A shard host that leaves a ping unanswered for this long counts as dead. A false alarm costs a takeover,
 never money."""
-HOST_LOOK_SECONDS: Final = 0.05
+HOST_CHECK_SECONDS: Final = 0.05
 """Interval between checks of the kernel's state of a shard host on the same machine."""
 ROLE_PING_SECONDS: Final = 0.5
 """Interval between pings of every other process."""
 ROLE_SILENCE_SECONDS: Final = 2.0
 """The same as ``HOST_SILENCE_SECONDS`` for every other process. No process takes over its work, so a false
 alarm costs its clients a restart."""
-ROLE_LOOK_SECONDS: Final = 0.1
-"""The same as ``HOST_LOOK_SECONDS`` for every other process."""
-STANDSTILL_LOOKS: Final = 2
+ROLE_CHECK_SECONDS: Final = 0.1
+"""The same as ``HOST_CHECK_SECONDS`` for every other process."""
+STOPPED_CHECKS: Final = 2
 """Consecutive checks that must find a process stopped or gone before it counts as lost."""
-PULSE_LATE_SECONDS: Final = 0.25
+WATCHER_LATE_SECONDS: Final = 0.25
 """A watcher that notices a silence this much too late had no processor time itself, and pings again."""
 ROLE_REPLACED_SECONDS: Final = 5.0
 """Time from the freeze of a process to its successor; the rest after detection is for the start of a
@@ -41,7 +41,7 @@ ROLE_PATIENCE_SECONDS: Final = 60.0
 with too little processor time does not spend it on restarts."""
 ROLE_PATIENCE_DOUBLINGS_MAX: Final = 3
 """Number of times that the allowed silence is doubled."""
-RAY_LOOK_SECONDS: Final = 0.25
+RAY_CHECK_SECONDS: Final = 0.25
 """Interval between checks of the servers of a local Ray."""
 READY_SECONDS: Final = 1.0
 """Time limit of each part of a readiness check; all parts are checked at once."""
@@ -55,7 +55,7 @@ RAY_LEAVE_SECONDS: Final = 20.0
 """Time that Ray has to end its servers and processes."""
 PROGRAMME_PUBLISH_SECONDS: Final = 10.0
 """Time limit for publishing a new version of a programme to all hosts."""
-LEFT_OVER_SECONDS: Final = 30.0
+ORPHAN_STOP_SECONDS: Final = 30.0
 """Time that the orphaned processes of a killed supervisor have to end."""
 DRAIN_SECONDS: Final = 300.0
 """Time that a node has to hand over all its shards."""
@@ -117,15 +117,15 @@ ACTIVE_CARDS_MAX: Final = 50_000
 KNOWN_REFERENCES_MAX: Final = 48
 """References to authorizations cached with an active card (three for each); older ones are read back when a
 message names them."""
-LIFE_MEMBERS_MAX: Final = 64
+NETWORK_GROUP_MAX: Final = 64
 """Authorizations of one card that are read back under one network id; networks give each sale an id of its
 own."""
 RECENT_ANSWERS_MAX: Final = 120_000
 """Answers cached in one host for repeated messages: half a minute at 4,000 a second, in about 50 MB. Older
 repeats are found through the journal."""
-ANSWERS_FORGOTTEN: Final = 4_096
-"""Answers evicted at a time: few enough not to delay decisions, and enough that the cost of each is small."""
-REPEATS_NOTED_MAX: Final = 8
+ANSWERS_EVICTED: Final = 4_096
+"""Cached answers evicted at a time: few enough not to delay decisions, enough that each costs little."""
+REPEATS_RECORDED_MAX: Final = 8
 """Repeats of one message recorded as having received its approval; with more, no edge can reverse it as
 late."""
 ACTIVATION_ANSWERS: Final = 8
@@ -197,7 +197,7 @@ HOLD_EXPIRY_DAYS_MAX: Final = 31
 # Tombstones
 TOMBSTONE_DAYS: Final = 30
 """Lifetime of a reversal that came before its original: longer than networks store and forward a message."""
-TOMBSTONES_FORGOTTEN_MAX: Final = 16
+TOMBSTONES_DELETED_MAX: Final = 16
 """Expired tombstones that one command deletes; more than one command leaves, so their number is bounded."""
 
 # Programmes
@@ -212,10 +212,10 @@ LATE_ANSWER_SECONDS: Final = 3.0
 DECISION_CALLS_PER_TARGET_MAX: Final = 1_024
 """Connections of one host to one decision endpoint: calls that hang must not delay later ones."""
 STAND_IN_MARGIN_MS: Final = 800
-"""Rest of an authorization's time, after the call to its programme, for stand-in and commit."""
+"""Part of an authorization's time: reserved for stand-in and commit after the call to its programme."""
 STAND_IN_TIMEOUT_MS: Final = 600
 """Time that a card's owner waits for the programme's owner before it declines."""
-STAND_IN_ASKS_MAX: Final = 256
+STAND_IN_REQUESTS_MAX: Final = 256
 """Stand-in requests in one command."""
 CONSULTATIONS_MAX: Final = 8_192
 """Open calls of one host to decision endpoints above which it refuses delegated authorizations."""
@@ -243,7 +243,8 @@ HTTP_HEAD_SECONDS: Final = 10.0
 HTTP_HEAD_BYTES_MAX: Final = 32 * 1024
 """Request line and headers together."""
 HTTP_FRAMING_BYTES_MAX: Final = 64 * 1024
-"""Chunk sizes, chunk extensions and trailers of one body, beyond eight bytes for each byte of content."""
+"""Chunk sizes, chunk extensions and trailers of one body, in addition to eight bytes for each byte of
+content."""
 HTTP_PIPELINE_MAX: Final = 32
 """Requests on one connection that wait for earlier answers; each uses memory before it is admitted."""
 HTTP_IDLE_SECONDS: Final = 75
@@ -304,7 +305,7 @@ IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 """Length of an idempotency key."""
 IDEMPOTENCY_RETENTION_HOURS: Final = 24
 """Lifetime of an idempotency key and its stored answer."""
-HAND_OVER_LEASE_SECONDS: Final = 10
+IDEMPOTENCY_LEASE_SECONDS: Final = 10
 """Time after which a repetition takes over a request whose API server has stored no answer under its key."""
 TOKEN_SECONDS: Final = 3_600
 """Lifetime of an access token."""
@@ -369,13 +370,14 @@ PAN_CACHE_MAX: Final = 100_000
 neighbours."""
 LOOKUP_BATCH_MAX: Final = 512
 """Keys in one look-up."""
-UNDO_SECONDS_MIN: Final = 0.05
-UNDO_SECONDS_MAX: Final = 2.0
+LATE_REVERSAL_SECONDS_MIN: Final = 0.05
+LATE_REVERSAL_SECONDS_MAX: Final = 2.0
 """Pauses between an edge's attempts to reverse a late approval, doubling from the first to the second."""
-UNDO_STOP_SECONDS: Final = 5
-"""Time that a stopping edge still tries."""
-UNDONE_KEYS_MAX: Final = 100_000
-"""Reversed authorizations cached in one edge, so that their repeats are not answered with an approval."""
+LATE_REVERSAL_STOP_SECONDS: Final = 5
+"""Time that a stopping edge waits for late replies, and then again for open late reversals."""
+LATE_REVERSAL_KEYS_MAX: Final = 100_000
+"""Command keys of reversed authorizations cached in one edge, so that their repeats are not answered with an
+approval."""
 NETWORK_TIMEOUT_MS: Final = 5_000
 """Time that an acquirer waits for an answer before it counts as lost."""
 WITHHELD_ANSWER_MS: Final = NETWORK_TIMEOUT_MS + 1_000
@@ -389,16 +391,16 @@ presentments."""
 FORWARD_SECONDS_MIN: Final = 0.25
 FORWARD_SECONDS_MAX: Final = 30.0
 """Pauses between these attempts, doubling from the first to the second."""
-RESUME_HOURS: Final = 24
-"""Age up to which a restarted network repeats reversals and presentments without an answer."""
-SETTLE_HOURS: Final = 24
+FORWARD_RESUME_HOURS: Final = 24
+"""Age up to which a restarted simulated network repeats reversals and presentments without an answer."""
+OUTCOME_RECOVERY_HOURS: Final = 24
 """Age up to which the simulated network looks up the outcome of simulations that failed on the wire."""
-SETTLE_AFTER_SECONDS: Final = 15
+OUTCOME_RECOVERY_AFTER_SECONDS: Final = 15
 """From the failure of a simulation to the first look-up: an edge that answered too late has reversed its
 approval by then."""
-SETTLE_POLL_SECONDS: Final = 3.0
+OUTCOME_RECOVERY_POLL_SECONDS: Final = 3.0
 """Interval between look-ups."""
-SETTLE_BATCH_MAX: Final = 256
+OUTCOME_RECOVERY_BATCH_MAX: Final = 256
 """Outcomes in one look-up."""
 CLEARING_BATCH_MAX: Final = 128
 """Sales that are cleared automatically at the same time; the next ones wait for their answers."""
@@ -516,7 +518,7 @@ EGRESS_CHECK_SECONDS: Final = 5.0
 EGRESS_LOOKUP_CACHE_SECONDS: Final = 1.0
 """Lifetime of a cached answer of the resolver."""
 EGRESS_LOOKUP_CACHE_MAX: Final = 10_000
-"""Cached answers."""
+"""Answers of the resolver cached in one process."""
 EGRESS_LOOKUPS_MAX: Final = 64
 """Open look-ups of one process."""
 EGRESS_LOOKUPS_OF_PARTY_MAX: Final = 8
@@ -592,13 +594,13 @@ CONSOLE_TRANSACTIONS_MAX: Final = 20
 """Transactions on one panel."""
 
 assert HOST_SILENCE_SECONDS <= ROLE_SILENCE_SECONDS
-assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + PULSE_LATE_SECONDS < ROLE_REPLACED_SECONDS
-assert ROLE_LOOK_SECONDS * STANDSTILL_LOOKS < READY_SECONDS
+assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + WATCHER_LATE_SECONDS < ROLE_REPLACED_SECONDS
+assert ROLE_CHECK_SECONDS * STOPPED_CHECKS < READY_SECONDS
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert 0 < POOL_RESERVED < API_CONNECTIONS
 assert CARDHOLDER_RESUME_SECONDS * 1000 > 2 * REST_DEADLINE_MS
-assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS < HAND_OVER_LEASE_SECONDS * 1000
+assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS < IDEMPOTENCY_LEASE_SECONDS * 1000
 assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
 assert LOCK_WAIT_PERCENT < 100
 assert COMMIT_TIMEOUT_MS < RELEASE_SECONDS * 1000 < MOVE_SECONDS * 1000
@@ -614,7 +616,8 @@ assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
 assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
-assert UNDO_SECONDS_MAX + UNDO_STOP_SECONDS < SETTLE_AFTER_SECONDS < SETTLE_HOURS * 3600
+assert LATE_REVERSAL_SECONDS_MAX + LATE_REVERSAL_STOP_SECONDS < OUTCOME_RECOVERY_AFTER_SECONDS
+assert OUTCOME_RECOVERY_AFTER_SECONDS < OUTCOME_RECOVERY_HOURS * 3600
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX
 assert ATTEMPTS_OF_ENDPOINT_MAX <= EGRESS_CONNECTIONS_PER_TARGET_MAX

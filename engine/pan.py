@@ -69,11 +69,11 @@ def body_digits(iin: str) -> int:
     return PAN_DIGITS - 1 - len(iin)
 
 
-def pan_under(iin: str, body: str) -> Pan:
+def build_pan(iin: str, body: str) -> Pan:
     """The number ``iin`` + ``body`` + check digit; ``body`` has exactly ``body_digits(iin)`` digits, chosen
     by the caller.
 
-    >>> pan_under("411111", "111111111").last4
+    >>> build_pan("411111", "111111111").last4
     '1111'
     """
     if len(body) != body_digits(iin) or not (iin + body).isdecimal() or not (iin + body).isascii():

@@ -61,7 +61,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     network_txn_id: str
 
 
-class _Child(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="request"):
+class _FollowUp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="request"):
     simulation_id: str
     """A simulation starts once: a second request with this id gets the acceptance of the first one. Carries
     the card's shard."""
@@ -70,21 +70,21 @@ class _Child(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_
     """Equal for repetitions of one request; differs for another request with the same id."""
 
 
-class IncrementRequest(_Child, frozen=True, kw_only=True, tag="increment"):
+class IncrementRequest(_FollowUp, frozen=True, kw_only=True, tag="increment"):
     """Raise the authorized amount of a sale by ``amount_minor``."""
 
     original: Original
     amount_minor: int
 
 
-class ReversalRequest(_Child, frozen=True, kw_only=True, tag="reversal"):
+class ReversalRequest(_FollowUp, frozen=True, kw_only=True, tag="reversal"):
     """Reverse ``amount_minor`` of the open amount of a sale; ``None`` reverses all of it."""
 
     original: Original
     amount_minor: int | None = None
 
 
-class ClearingRequest(_Child, frozen=True, kw_only=True, tag="clearing"):
+class ClearingRequest(_FollowUp, frozen=True, kw_only=True, tag="clearing"):
     """Present ``amount_minor`` of a sale or a refund; ``None`` presents all of the open amount."""
 
     original: Original
@@ -92,7 +92,7 @@ class ClearingRequest(_Child, frozen=True, kw_only=True, tag="clearing"):
     final: bool = True
 
 
-class ForcePostRequest(_Child, frozen=True, kw_only=True, tag="force_post"):
+class ForcePostRequest(_FollowUp, frozen=True, kw_only=True, tag="force_post"):
     """Force post: present a sale without prior authorization."""
 
     tenant_id: str
@@ -105,8 +105,8 @@ class ForcePostRequest(_Child, frozen=True, kw_only=True, tag="force_post"):
     channel: Channel = "pos"
 
 
-ChildRequest = IncrementRequest | ReversalRequest | ClearingRequest
-FollowUpRequest = ChildRequest | ForcePostRequest
+SaleFollowUpRequest = IncrementRequest | ReversalRequest | ClearingRequest
+FollowUpRequest = SaleFollowUpRequest | ForcePostRequest
 SimulationRequest = SpendRequest | FollowUpRequest
 
 
@@ -140,7 +140,7 @@ class AppliedFollowUp(msgspec.Struct, frozen=True):
     """Effect on the time of automatic clearing."""
 
 
-def apply_follow_up(request: ChildRequest, sale: SaleState) -> AppliedFollowUp | None:
+def apply_follow_up(request: SaleFollowUpRequest, sale: SaleState) -> AppliedFollowUp | None:
     """Apply ``request`` to ``sale``. ``None`` if the sale has no open amount to reverse or present.
 
     Reversals and presentments change the sale at once, because issuers cannot decline them. An increment
@@ -207,7 +207,7 @@ def _clear(request: ClearingRequest, sale: SaleState) -> AppliedFollowUp | None:
 
 
 def _record(
-    request: ChildRequest,
+    request: SaleFollowUpRequest,
     operation: Operation,
     amount_minor: int,
     *,

@@ -17,7 +17,9 @@ _VALUE: Final = re.compile(r"[A-Za-z0-9+/]{26}[AEIMQUYcgkosw048]=", re.ASCII)
 """Twenty bytes in base64: the last digit before the padding has its two lowest bits clear."""
 
 
-def judge(auth_value: str | None, threeds_ref: str | None) -> Literal["absent", "present", "malformed"]:
+def check_evidence(
+    auth_value: str | None, threeds_ref: str | None
+) -> Literal["absent", "present", "malformed"]:
     """The outcome of the 3DS check of DE48 tags 02 and 03; one tag without the other is malformed."""
     if auth_value is None and threeds_ref is None:
         return "absent"

@@ -34,7 +34,7 @@ HEALTHY: Final = 8
 a tenth of all hang and a tenth refuse."""
 DECISIONS_PER_SECOND: Final = 100.0
 WARM_SECONDS: Final = 1.0
-SETTLE_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 2.0
 BAD_SECONDS: Final = 11.0
 DRAIN_SECONDS_MAX: Final = 600.0
 LOG_MEGABYTES: Final = 400
@@ -78,7 +78,7 @@ class WebhookBench:
         await asyncio.sleep(WARM_SECONDS)
         phase = await self._measured(title, asyncio.sleep(seconds))
         await self._publisher.ask("stop")
-        await asyncio.sleep(SETTLE_SECONDS)
+        await asyncio.sleep(PAUSE_SECONDS)
         return phase
 
     async def backlog(self, title: str, deliveries: int) -> Phase:

@@ -50,7 +50,7 @@ app = typer.Typer(
 clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
 app.add_typer(clients, name="clients")
 kyc = typer.Typer(
-    help="Applicants' data in custody: erase it, read it on record, move its keys.", no_args_is_help=True
+    help="Applicants' data in custody: erase it, read it (recorded), reseal its keys.", no_args_is_help=True
 )
 app.add_typer(kyc, name="kyc")
 keys = typer.Typer(help="Master keys and the secrets that they seal.", no_args_is_help=True)
@@ -268,7 +268,7 @@ def decide(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = a free one.")] = 0,
     var: Var = None,
 ) -> None:
-    """Serve a programme's decision endpoint and print its questions, until Ctrl-C."""
+    """Serve a programme's decision endpoint and print the requests to it, until Ctrl-C."""
     from ops.commands.decide import decide as decide_for_programme
 
     if answer not in BEHAVIOURS:

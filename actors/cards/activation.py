@@ -105,7 +105,7 @@ class Activation:
         self._wanted = Wanted()
         self._reading = Wanted()
         self._generation = 0
-        self._mark: str | None = None
+        self._position: str | None = None
         """Position in the changes of programmes (``load_changed_programmes``)."""
         self._paused = False
         self._task: asyncio.Task[None] | None = None
@@ -183,11 +183,11 @@ class Activation:
     async def refresh_programmes(self) -> None:
         """Read the snapshots that have changed since the last call: the owner of a programme can crash
         between the commit of a version and its announcement."""
-        # The mark is older than the full read below: no change is missed.
-        mark, changed = await self._journal.load_changed_programmes(self._mark, self._is_newer)
-        if self._mark is None and self.snapshots:
+        # The new position is older than the full read below: no change is missed.
+        position, changed = await self._journal.load_changed_programmes(self._position, self._is_newer)
+        if self._position is None and self.snapshots:
             changed = await self._journal.load_programmes(list(self.snapshots))
-        self._mark = mark
+        self._position = position
         for programme in changed.values():
             if not isinstance(programme, Unreadable):
                 self.learn(programme)
@@ -199,10 +199,10 @@ class Activation:
     def drop_cards(self, card_ids: Iterable[str]) -> None:
         """Drop cards, their accounts and all other cards of those accounts: their tentative state may be
         lost."""
-        doomed = set(card_ids)
-        accounts = {actor.card.account_id for id_ in doomed if (actor := self.cards.get(id_))} - {None}
+        dropped = set(card_ids)
+        accounts = {actor.card.account_id for id_ in dropped if (actor := self.cards.get(id_))} - {None}
         sharing = {id_ for id_, actor in self.cards.items() if actor.card.account_id in accounts}
-        for id_ in doomed | sharing:
+        for id_ in dropped | sharing:
             self.cards.pop(id_, None)
         for account_id in accounts:
             self.accounts.pop(account_id or "", None)
@@ -215,7 +215,7 @@ class Activation:
             for id_ in [id_ for id_ in state if shard_of(id_) in shards]:
                 del state[id_]
 
-    def passivate_some(self) -> None:
+    def passivate_surplus(self) -> None:
         """Drop durable cards above the limit, the least recently used first; ``cards`` is in the order of
         use.
 
@@ -228,7 +228,7 @@ class Activation:
         for actor in list(idle):
             del self.cards[actor.card.id]
             if actor.account is not None:
-                self._leave(actor.account.id)
+                self._release_account(actor.account.id)
 
     def pause(self) -> None:
         """Start no more reads, and discard the result of the present one."""
@@ -288,7 +288,7 @@ class Activation:
             if actor is not None and id_ not in read.unreadable:
                 actor.known.load(reference, read.authorizations.get((card_id, reference), ()))
 
-    def _leave(self, account_id: str) -> None:
+    def _release_account(self, account_id: str) -> None:
         active = self.accounts.get(account_id)
         if active is not None:
             active.users -= 1

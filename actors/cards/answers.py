@@ -18,7 +18,7 @@ from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.decline import DUPLICATE_CONFLICT
 from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import DEADLINE_EXCEEDED, approves
-from engine.limits import ANSWERS_FORGOTTEN, RECENT_ANSWERS_MAX
+from engine.limits import ANSWERS_EVICTED, RECENT_ANSWERS_MAX
 from engine.replies import Done, NotExecuted, Reply, WireAnswer
 
 _decode = msgspec.json.Decoder(Reply).decode
@@ -64,9 +64,9 @@ class RecentAnswers:
             if isinstance(known, StoredReply)
             else reply_again(command, *known)
         )
-        return self.still_true(command, again)
+        return self.unless_reversed(command, again)
 
-    def still_true(self, command: Command, reply: Reply) -> Reply:
+    def unless_reversed(self, command: Command, reply: Reply) -> Reply:
         """``reply`` to ``command``, or 91 if it is an approval that its edge has reversed."""
         if (
             isinstance(command, Authorize)
@@ -83,7 +83,7 @@ class RecentAnswers:
         self._known[command_key] = answer
         if len(self._known) > self._size:
             # Evict many at once: a dict searches its first key behind all deleted ones.
-            for oldest in list(islice(self._known, max(1, min(self._size // 8, ANSWERS_FORGOTTEN)))):
+            for oldest in list(islice(self._known, max(1, min(self._size // 8, ANSWERS_EVICTED)))):
                 del self._known[oldest]
 
 

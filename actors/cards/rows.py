@@ -133,9 +133,9 @@ def _opened(context: WriteContext, effect: AuthorizationOpened) -> None:
     context.rows.transactions.append(_transaction(effect, context.card, context.now_ms))
 
 
-def _moved(context: WriteContext, effect: AuthorizationUpdated) -> None:
+def _updated(context: WriteContext, effect: AuthorizationUpdated) -> None:
     original = context.original
-    assert original is not None, "only a follow-up moves an authorization"
+    assert original is not None, "only a follow-up changes an authorization"
     changed = _changed_transaction(effect, original, context.now_ms)
     context.rows.changed_transactions[original.id] = changed
 
@@ -160,7 +160,7 @@ def _stood_in(context: WriteContext, effect: StandInRecorded) -> None:
     context.rows.stand_ins.append(_stand_in(effect, context.card, context.now_ms))
 
 
-def _buried(context: WriteContext, effect: TombstoneSet) -> None:
+def _tombstones_set(context: WriteContext, effect: TombstoneSet) -> None:
     context.rows.tombstones += [
         TombstoneRow(context.card.id, reference, effect.recorded_ms) for reference in effect.references
     ]
@@ -289,7 +289,7 @@ def _changed_transaction(
 
 
 def _stand_in(effect: StandInRecorded, card: Card, now_ms: int) -> StandInRow:
-    how = effect.stand_in
+    stand_in = effect.stand_in
     return StandInRow(
         effect.id,
         card.tenant_id,
@@ -297,17 +297,17 @@ def _stand_in(effect: StandInRecorded, card: Card, now_ms: int) -> StandInRow:
         card.programme_id,
         card.id,
         effect.authorization_id,
-        how.outage_id,
+        stand_in.outage_id,
         now_ms,
         effect.decision,
-        how.rule,
-        how.trigger,
+        stand_in.rule,
+        stand_in.trigger,
         effect.amount_minor,
         effect.currency,
         effect.mcc,
-        how.exposure_minor,
-        how.used_minor,
-        how.limit_minor,
+        stand_in.exposure_minor,
+        stand_in.used_minor,
+        stand_in.limit_minor,
         effect.response_code,
         effect.stan,
         effect.rrn,
@@ -358,13 +358,13 @@ def _account(account: Account) -> AccountRow:
 
 _WRITERS: Final[dict[type, Callable[[WriteContext, Any], None]]] = {
     AuthorizationOpened: _opened,
-    AuthorizationUpdated: _moved,
+    AuthorizationUpdated: _updated,
     CardIssued: _issued,
     CardChanged: _changed,
     CardholderSet: _changed,
     BalanceDeclared: _declared,
     StandInRecorded: _stood_in,
-    TombstoneSet: _buried,
+    TombstoneSet: _tombstones_set,
     HoldPlaced: _placed,
     HoldResized: _resized,
     HoldClosed: _closed,

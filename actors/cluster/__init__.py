@@ -1,1 +1,2 @@
-"""Ray: the only package that speaks it. Processes, their names, their deaths, and calls between them."""
+"""Processes over Ray: their creation, supervision and end, and calls between them. The only package that
+imports Ray."""

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: float = RAY_ANSWER_SECONDS) -> T:
     """Call ``work`` in a new daemon thread and return its result. Raises TimeoutError after ``seconds``; the
-    thread then continues without a listener.
+    thread then runs on, and its result is dropped.
 
     ``asyncio.to_thread`` is not used: while its head is away, Ray blocks for a minute. A few blocked calls
     would fill the thread pool, and the event loop would wait for them when it closes.
@@ -23,7 +23,7 @@ async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: flo
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
-    def settle(value: T | None, failure: BaseException | None) -> None:
+    def deliver(value: T | None, failure: BaseException | None) -> None:
         if result.done():
             return
         if failure is None:
@@ -38,7 +38,7 @@ async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: flo
         except Exception as raised:  # noqa: BLE001 - raised again where the result is awaited
             failure = raised
         with suppress(RuntimeError):  # the loop was closed in the meantime
-            loop.call_soon_threadsafe(settle, value, failure)
+            loop.call_soon_threadsafe(deliver, value, failure)
 
     threading.Thread(target=run, name=f"daemon-{work.__name__}", daemon=True).start()
     async with asyncio.timeout(seconds):

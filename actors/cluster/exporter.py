@@ -22,7 +22,7 @@ ANSWER_SECONDS: Final = 1.0
 """A process that does not answer in this time counts as not serving; its other figures are left out."""
 SUPERVISOR: Final = "supervisor"
 """The process label of the exporter's own figures."""
-_AWAY: Final[Figures] = {"stanchion_process_serving": 0.0}
+_NOT_SERVING: Final[Figures] = {"stanchion_process_serving": 0.0}
 
 
 class Exporter:
@@ -124,4 +124,4 @@ class Exporter:
                 figures: Figures = await self._peers.ask(name, "figures")
                 return figures
         except (PeerGoneError, PeerFailedError, TimeoutError):
-            return _AWAY
+            return _NOT_SERVING

@@ -32,8 +32,8 @@ def coordinator(context: Context) -> Role:
     """The role that assigns shards to the hosts of this module."""
     settings = context.settings
     hosts = RayHosts(settings, RayPeers(settings))
-    book = ShardOwners(settings.database_dsn)
-    return Coordinator(hosts, book.owners, settings.hosts, book.epochs)
+    shard_owners = ShardOwners(settings.database_dsn)
+    return Coordinator(hosts, shard_owners.owners, settings.hosts, shard_owners.epochs)
 
 
 class RayHosts:

@@ -3,7 +3,7 @@
 Three signs are watched, and the first one decides: the connection to the process ends; the kernel of this
 machine reports the process as stopped or ended; a ping stays unanswered longer than the ``ProbePolicy``
 allows. A watcher that notices a silence much too late had no processor time itself. It pings again before it
-judges.
+reports a loss.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, Literal, NamedTuple
 
 from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import (
-    HOST_LOOK_SECONDS,
+    HOST_CHECK_SECONDS,
     HOST_PING_SECONDS,
     HOST_SILENCE_SECONDS,
-    PULSE_LATE_SECONDS,
-    ROLE_LOOK_SECONDS,
+    ROLE_CHECK_SECONDS,
     ROLE_PING_SECONDS,
     ROLE_SILENCE_SECONDS,
-    STANDSTILL_LOOKS,
+    STOPPED_CHECKS,
+    WATCHER_LATE_SECONDS,
 )
 
 Loss = Literal["ended", "silent", "stopped"]
@@ -35,20 +35,20 @@ class ProbePolicy(NamedTuple):
     """Interval between pings."""
     silence_seconds: float
     """An unanswered ping counts as a loss after this time."""
-    look_seconds: float
-    """Interval between looks at the kernel's process state."""
-    late_seconds: float = PULSE_LATE_SECONDS
-    """A watcher this late did not have processor time itself."""
-    looks: int = STANDSTILL_LOOKS
-    """Consecutive looks at a stopped process that count as a loss."""
+    check_seconds: float
+    """Interval between checks of the kernel's process state."""
+    late_seconds: float = WATCHER_LATE_SECONDS
+    """A watcher that notices a silence this much too late had no processor time itself, and pings again."""
+    stopped_checks: int = STOPPED_CHECKS
+    """Consecutive checks that must find the process stopped or ended before it counts as lost."""
 
     def with_doubled_silence(self, times: int) -> ProbePolicy:
         """The same policy with ``silence_seconds`` doubled ``times`` times."""
         return self._replace(silence_seconds=self.silence_seconds * 2**times)
 
 
-HOST_PROBES: Final = ProbePolicy(HOST_PING_SECONDS, HOST_SILENCE_SECONDS, HOST_LOOK_SECONDS)
-ROLE_PROBES: Final = ProbePolicy(ROLE_PING_SECONDS, ROLE_SILENCE_SECONDS, ROLE_LOOK_SECONDS)
+HOST_PROBES: Final = ProbePolicy(HOST_PING_SECONDS, HOST_SILENCE_SECONDS, HOST_CHECK_SECONDS)
+ROLE_PROBES: Final = ProbePolicy(ROLE_PING_SECONDS, ROLE_SILENCE_SECONDS, ROLE_CHECK_SECONDS)
 
 Ping = Callable[[], Awaitable[object]]
 """Returns when the process answers; raises PeerGoneError or PeerFailedError when it cannot answer."""
@@ -107,8 +107,8 @@ async def _wait_silent(ping: Ping, policy: ProbePolicy) -> Loss:
 
 
 async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy) -> Loss:
-    looks = 0
-    while looks < policy.looks:
-        await asyncio.sleep(policy.look_seconds)
-        looks = looks + 1 if is_halted() else 0
+    found_stopped = 0
+    while found_stopped < policy.stopped_checks:
+        await asyncio.sleep(policy.check_seconds)
+        found_stopped = found_stopped + 1 if is_halted() else 0
     return "stopped"

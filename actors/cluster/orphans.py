@@ -12,11 +12,11 @@ import structlog
 from actors.cluster.daemon_thread import in_daemon_thread
 from actors.cluster.environment import ClusterError
 from actors.cluster.hosts import PREFIX
-from actors.cluster.peers import COORDINATOR, RayPeers
+from actors.cluster.peers import COORDINATOR, IDENTITY, RayPeers
 from actors.cluster.ray_session import process_names
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings
-from engine.limits import LEFT_OVER_SECONDS
+from engine.limits import ORPHAN_STOP_SECONDS
 
 STOP_SECONDS: Final = 10.0
 """Time for a process to finish its work before it is killed."""
@@ -34,7 +34,7 @@ async def end_orphans(settings: Settings, peers: RayPeers) -> None:
         _log.warning("orphans_found", names=sorted(names))
     await asyncio.gather(*(_end(peers, name) for name in names))
     try:
-        async with asyncio.timeout(LEFT_OVER_SECONDS):
+        async with asyncio.timeout(ORPHAN_STOP_SECONDS):
             while True:
                 if not await _orphans(settings):
                     return
@@ -53,5 +53,5 @@ async def _end(peers: RayPeers, name: str) -> None:
     with suppress(PeerGoneError, PeerFailedError, TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
             # Also for the coordinator: a call looks up the handle that ``kill`` needs.
-            await peers.ask(name, "stop" if name != COORDINATOR else "whereabouts")
+            await peers.ask(name, "stop" if name != COORDINATOR else IDENTITY)
     peers.kill(name)

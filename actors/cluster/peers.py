@@ -23,6 +23,11 @@ from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.settings import Settings
 
 COORDINATOR: Final = "coordinator"
+SOCKET_NAME: Final = "door"
+"""The method that returns a process's socket name; a protocol between releases (``Process.door``)."""
+IDENTITY: Final = "whereabouts"
+"""The method that returns a process's identity without starting its role; also a protocol between releases
+(``Process.whereabouts``)."""
 PING: Final = "ping"
 """The method that every process answers itself."""
 PARK: Final = "park"
@@ -134,7 +139,7 @@ class RayPeers:
     async def _connect(self, role: str) -> UnixConnection | None:
         """The process returns its socket name when its role serves, so this call also starts the role."""
         session = self._session
-        name = await self._remote(role, "door", own_node())
+        name = await self._remote(role, SOCKET_NAME, own_node())
         connection = await connect(role, name, partial(self._disconnected, role))
         if session != self._session:
             if connection is not None:

@@ -80,12 +80,16 @@ class Process:
 
     async def door(self, node: str) -> str:
         """Start the role if necessary; returns the name of the Unix socket for calls. Empty for callers on
-        another ``node``, and where Unix sockets are not available."""
+        another ``node``, and where Unix sockets are not available. Other releases call this method by its
+        name."""
         await self._started()
         return self._server.name if node == own_node() else ""
 
     async def whereabouts(self) -> str:
-        """The identity of this process on its machine (``process_state``)."""
+        """The identity of this process on its machine (``process_state``). Does not start the role.
+
+        Other releases call this method by its name.
+        """
         return own_identity()
 
     async def call(self, method: str, payload: bytes) -> bytes:

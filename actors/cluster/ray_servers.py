@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from actors.cluster.process_state import child_identities, identity_of, is_halted, kill_process
-from engine.limits import RAY_LOOK_SECONDS, STANDSTILL_LOOKS
+from engine.limits import RAY_CHECK_SECONDS, STOPPED_CHECKS
 
 RAYLET: Final = "raylet"
 """The parent of all processes that Ray starts."""
@@ -30,13 +30,13 @@ class RayServers:
     """Watches the servers that ``find`` returns by name. Call ``learn`` after each start of Ray."""
 
     def __init__(
-        self, find: Callable[[], Mapping[str, Server]], look_seconds: float = RAY_LOOK_SECONDS
+        self, find: Callable[[], Mapping[str, Server]], check_seconds: float = RAY_CHECK_SECONDS
     ) -> None:
         self._find = find
-        self._look_seconds = look_seconds
+        self._check_seconds = check_seconds
         self._servers: dict[str, Server] = {}
         self._identities: dict[str, str] = {}
-        self._looks: dict[str, int] = {}
+        self._found_halted: dict[str, int] = {}
         self._processes: set[str] = set()
         self.missing = ""
         """The name of the first server that was seen ended or stopped; empty before that."""
@@ -45,26 +45,26 @@ class RayServers:
         """Watch the servers that run now."""
         self._servers = dict(self._find())
         self._identities = {name: identity_of(server.pid) for name, server in self._servers.items()}
-        self._looks = dict.fromkeys(self._servers, 0)
+        self._found_halted = dict.fromkeys(self._servers, 0)
         self._processes = set()
         self.missing = ""
 
     async def lost(self) -> str:
         """Wait until a server has ended or is stopped; returns its name."""
         while True:
-            if missing := self.look():
+            if missing := self.check():
                 return missing
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._check_seconds)
 
-    def look(self) -> str:
+    def check(self) -> str:
         """Check each server once; returns the name of a lost one, or "". Also notes the processes that Ray
         has started, because the children of an ended raylet cannot be listed any more."""
         for name, server in self._servers.items():
             if server.poll() is not None:
                 self.missing = self.missing or name
             halted = is_halted(self._identities[name])
-            self._looks[name] = self._looks[name] + 1 if halted else 0
-            if self._looks[name] >= STANDSTILL_LOOKS:
+            self._found_halted[name] = self._found_halted[name] + 1 if halted else 0
+            if self._found_halted[name] >= STOPPED_CHECKS:
                 self.missing = self.missing or name
         if RAYLET in self._servers and (found := child_identities(self._servers[RAYLET].pid)):
             earlier = {each for each in self._processes if not is_halted(each)}
@@ -73,7 +73,7 @@ class RayServers:
 
     def processes(self) -> set[str]:
         """The identities of all processes that this Ray has started."""
-        self.look()
+        self.check()
         return set(self._processes)
 
     def kill(self) -> None:

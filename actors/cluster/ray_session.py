@@ -154,6 +154,7 @@ def _write_private(file: Path, text: str) -> None:
             new.write(text)
         Path(name).replace(file)
     except BaseException:
+        # Also after an interrupt: the draft may hold the token.
         Path(name).unlink(missing_ok=True)
         raise
 

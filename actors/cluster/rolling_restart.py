@@ -51,5 +51,5 @@ async def _replace_host(peers: RayPeers, old: str, report: Report) -> None:
     except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
         raise RestartError(f"{old} could not be replaced: {failure}".rstrip(": ")) from None
     if new == old:
-        raise RestartError(f"{old} could not give its shards away")
+        raise RestartError(f"{old} could not hand over its shards")
     report(f"{old} is {new or 'gone'} ({time.monotonic() - began:.1f} s)")

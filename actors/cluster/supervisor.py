@@ -39,8 +39,8 @@ from engine.limits import ROLE_START_SECONDS
 REBUILD_PAUSE_SECONDS: Final = 1.0
 REBUILD_PAUSE_SECONDS_MAX: Final = 30.0
 """Exponential back-off after a failed start of Ray: doubled after each failure, up to this."""
-FIRST_NODE_LOOKS: Final = 60
-"""Number of looks, each ``NODES_SECONDS`` apart, at a cluster that has no node with processors yet."""
+FIRST_NODE_CHECKS: Final = 60
+"""Checks, ``NODES_SECONDS`` apart, of a cluster that has no node with processors yet."""
 
 _log = structlog.get_logger(__name__)
 
@@ -96,7 +96,7 @@ class ClusterSupervisor:
             await asyncio.gather(self._ray_guard, return_exceptions=True)
         self._processes.unwatch()
         await self._exporter.stop()
-        if not self._ray.servers.look():
+        if not self._ray.servers.check():
             await self._processes.end()
         self._processes.clear()
         await self._ray.leave_if_joined()
@@ -130,7 +130,7 @@ class ClusterSupervisor:
     async def _ray_answers(self) -> None:
         if self._rebuilding.is_set():
             raise NotReadyError("is being started again")
-        if missing := self._ray.servers.look():
+        if missing := self._ray.servers.check():
             raise NotReadyError(f"{missing} has ended")
         await self._nodes.head_answers()
 
@@ -195,7 +195,7 @@ class ClusterSupervisor:
     async def _first_nodes(self) -> list[str]:
         """Wait for the first nodes, which can start after the supervisor. Raises ClusterError when none
         does."""
-        for _ in range(FIRST_NODE_LOOKS):
+        for _ in range(FIRST_NODE_CHECKS):
             if nodes := await self._nodes.living():
                 return nodes
             await asyncio.sleep(NODES_SECONDS)

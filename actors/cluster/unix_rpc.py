@@ -1,6 +1,6 @@
 """Remote calls between processes of one machine, over Unix domain sockets.
 
-Ray places, names, restarts and ends processes, and tells callers the socket name of each one. A call through
+Ray places, names, restarts and ends processes, and gives callers the socket name of each one. A call through
 Ray costs both sides together 1.5 ms of processor time or more, several times the cost of its payload; a call
 over such a socket costs less than a tenth of that. On other machines, and on systems other than Linux, calls
 go through Ray.

@@ -1,9 +1,9 @@
 """Parses a URL that a customer gave, by a grammar narrower than that of any library.
 
 If two parsers read one URL differently, the host that is checked can differ from the host that is called. So
-every ambiguous URL is refused: other spellings of IPv4 addresses, names with a final dot, zones, escapes in
-the host, backslashes, and characters other than visible ASCII (names in other scripts use their ``xn--``
-form).
+every ambiguous URL is refused: other spellings of IPv4 addresses, names with a final dot, IPv6 zone ids,
+escapes in the host, backslashes, and characters other than visible ASCII (names in other scripts use their
+``xn--`` form).
 """
 
 from __future__ import annotations

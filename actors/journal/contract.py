@@ -202,7 +202,7 @@ class Journal(Protocol):
         self, references: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], list[Authorization] | Unreadable]:
         """Authorizations by card id and reference (``engine.commands.reference_of_*``), oldest first. Unknown
-        references are absent. Several authorizations can share a network id: the newest ``LIFE_MEMBERS_MAX``
+        references are absent. Several authorizations can share a network id: the newest ``NETWORK_GROUP_MAX``
         are read. One unreadable row makes its reference unreadable."""
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
@@ -215,11 +215,11 @@ class Journal(Protocol):
         """Programmes; unknown ids are absent."""
 
     async def load_changed_programmes(
-        self, mark: str | None, wanted: Callable[[str, int], bool]
+        self, position: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
-        """The next mark, and the programmes that were written since ``mark`` was returned; none if ``mark``
-        is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two calls can return
-        the same programme."""
+        """The next position, and the programmes that were written since ``position`` was returned; none if
+        ``position`` is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two
+        calls can return the same programme."""
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
         """Stored replies of the newest commands of cards or programmes, by command key."""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
 decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
 decode_outage = msgspec.json.Decoder(Outage).decode
-_decode_raised = msgspec.json.Decoder(dict[str, Increment]).decode
+_decode_increments = msgspec.json.Decoder(dict[str, Increment]).decode
 
 
 def decoded(decode: Callable[[], T]) -> T | Unreadable:
@@ -68,5 +68,6 @@ def authorizations_of(rows: list[Any]) -> list[Authorization]:
 def _authorization(row: Any) -> Authorization:
     columns = {name: row[name] for name in Authorization.__struct_fields__}
     return Authorization(
-        **columns | {"raised": _decode_raised(row["raised"]), "stands_for": tuple(row["stands_for"])}
+        **columns
+        | {"increments": _decode_increments(row["increments"]), "stands_for": tuple(row["stands_for"])}
     )

@@ -27,7 +27,7 @@ class Batch(Generic[P]):
         self.pending: list[P] = []
         self.spoiled = False
         """Whether a command failed while it added its rows: the batch must not be written."""
-        self.settled = asyncio.Event()
+        self.finished = asyncio.Event()
         """Set when the batch is durable, or when ``on_failure`` has handled it."""
 
 
@@ -112,7 +112,7 @@ class GroupCommitter(Generic[P]):
     async def drained(self) -> None:
         """Wait until all commands decided so far are durable, or ``on_failure`` has handled them."""
         if self._newest is not None:
-            await self._newest.settled.wait()
+            await self._newest.finished.wait()
 
     async def _run(self) -> None:
         while True:
@@ -138,18 +138,18 @@ class GroupCommitter(Generic[P]):
             self.seconds.observe(loop.time() - began)
             self.batch_sizes.observe(len(batch.pending))
             self._on_commit(batch)
-            self._settle([batch])
+            self._finish([batch])
 
     async def _hand_back(self, failed: list[Batch[P]], failure: JournalError) -> None:
         self._queue.clear()
         try:
             await self._on_failure(failed, failure)
         finally:
-            self._settle(failed)
+            self._finish(failed)
 
-    def _settle(self, batches: list[Batch[P]]) -> None:
+    def _finish(self, batches: list[Batch[P]]) -> None:
         for batch in batches:
             self.backlog -= len(batch.pending)
-            batch.settled.set()
+            batch.finished.set()
         if self.backlog <= BACKLOG_RESUME:
             self._has_room.set()

@@ -99,11 +99,11 @@ class MemoryJournal:
             return {id_: found for id_, found in read.items() if found is not None}
 
     async def load_changed_programmes(
-        self, mark: str | None, wanted: Callable[[str, int], bool]
+        self, position: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
         async with self._call("load_changed_programmes"):
             changes = self._store.programme_changes
-            since = len(changes) if mark is None else int(mark)
+            since = len(changes) if position is None else int(position)
             ids = [
                 id_
                 for id_ in dict.fromkeys(changes[since:])

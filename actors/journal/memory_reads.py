@@ -20,7 +20,7 @@ from engine.commands import is_message, reference_of_message
 from engine.decision.inputs import Inputs
 from engine.ids import shard_of
 from engine.instant import DAY_MS
-from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, LIFE_MEMBERS_MAX, TOMBSTONE_DAYS
+from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, NETWORK_GROUP_MAX, TOMBSTONE_DAYS
 from engine.programmes.programme import Programme
 
 decode_inputs = msgspec.json.Decoder(Inputs).decode
@@ -92,12 +92,15 @@ class MemoryReads(MemoryTables):
             ),
             row["day"],
         )
-        raised = self._raised(card_id, follow_ups)
+        increments = self._increments(card_id, follow_ups)
         return Authorization(
-            command_key=command_key, raised=raised, stands_for=_stands_for(opening), **columns | {"day": day}
+            command_key=command_key,
+            increments=increments,
+            stands_for=_stands_for(opening),
+            **columns | {"day": day},
         )
 
-    def _raised(self, card_id: str, follow_ups: list[tuple[Row, dict[str, Any]]]) -> dict[str, Increment]:
+    def _increments(self, card_id: str, follow_ups: list[tuple[Row, dict[str, Any]]]) -> dict[str, Increment]:
         """The increments of an authorization after its reversals and advices."""
         left: dict[str, Increment] = {}
         for row, decision in follow_ups:
@@ -125,7 +128,7 @@ class MemoryReads(MemoryTables):
                 for row in self.transactions.rows.values()
                 if (row["card_id"], row["network_txn_id"]) == (card_id, name)
             ]
-            return sorted(named, key=itemgetter("seq"))[-LIFE_MEMBERS_MAX:]
+            return sorted(named, key=itemgetter("seq"))[-NETWORK_GROUP_MAX:]
         if kind == "k":
             entry = self.command_keys.get(bytes.fromhex(name), {"authorization_id": None})
             name = entry["authorization_id"]

@@ -42,7 +42,7 @@ from engine.limits import (
     ACTIVATION_ANSWERS,
     ACTIVATION_HOLDS_STEP,
     COMMIT_TIMEOUT_MS,
-    LIFE_MEMBERS_MAX,
+    NETWORK_GROUP_MAX,
     TOMBSTONE_DAYS,
 )
 from engine.programmes.programme import Programme
@@ -142,7 +142,7 @@ class PostgresJournal:
         wanted = list(references)
         cards, names = [card for card, _ in wanted], [name for _, name in wanted]
         rows: dict[tuple[str, str], list[Any]] = {}
-        for row in await self._read("load_authorizations", cards, names, LIFE_MEMBERS_MAX):
+        for row in await self._read("load_authorizations", cards, names, NETWORK_GROUP_MAX):
             rows.setdefault((row["card_id"], row["reference"]), []).append(row)
         return {each: decoded(partial(authorizations_of, found)) for each, found in rows.items()}
 
@@ -154,11 +154,11 @@ class PostgresJournal:
         return {row["id"]: decoded(partial(programme_of, row)) for row in rows}
 
     async def load_changed_programmes(
-        self, mark: str | None, wanted: Callable[[str, int], bool]
+        self, position: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
-        rows = await self._read("load_changed_programmes", mark)
+        rows = await self._read("load_changed_programmes", position)
         changed = [row for row in rows if row["id"] is not None and wanted(row["id"], row["seq"])]
-        return rows[0]["mark"], {row["id"]: decoded(partial(programme_of, row)) for row in changed}
+        return rows[0]["position"], {row["id"]: decoded(partial(programme_of, row)) for row in changed}
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
         return stored_commands(

@@ -19,7 +19,12 @@ from engine.commands import Authorize, Command, Reverse, key_of_message, referen
 from engine.ids import Derived, derive
 from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import NO_ACTION
-from engine.limits import UNDO_SECONDS_MAX, UNDO_SECONDS_MIN, UNDO_STOP_SECONDS, UNDONE_KEYS_MAX
+from engine.limits import (
+    LATE_REVERSAL_KEYS_MAX,
+    LATE_REVERSAL_SECONDS_MAX,
+    LATE_REVERSAL_SECONDS_MIN,
+    LATE_REVERSAL_STOP_SECONDS,
+)
 from engine.replies import NotExecuted, Reply, WireAnswer
 
 _log = structlog.get_logger(__name__)
@@ -62,7 +67,7 @@ class LateReversals:
         if command.command_key in self._reversed or not approved_minor:
             return
         self._reversed[command.command_key] = None
-        if len(self._reversed) > UNDONE_KEYS_MAX:
+        if len(self._reversed) > LATE_REVERSAL_KEYS_MAX:
             self._reversed.popitem(last=False)
         self.counts.issued += 1
         task = start_essential(self._run(reversal_of(command, approved_minor)), "late-reversal")
@@ -70,21 +75,21 @@ class LateReversals:
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Wait up to ``UNDO_STOP_SECONDS`` for open late reversals, then cancel them."""
+        """Wait up to ``LATE_REVERSAL_STOP_SECONDS`` for open late reversals, then cancel them."""
         if not self._tasks:
             return
-        _, abandoned = await asyncio.wait(self._tasks, timeout=UNDO_STOP_SECONDS)
+        _, abandoned = await asyncio.wait(self._tasks, timeout=LATE_REVERSAL_STOP_SECONDS)
         self.counts.abandoned += len(abandoned)
         for task in abandoned:
             task.cancel()
         await asyncio.gather(*abandoned, return_exceptions=True)
 
     async def _run(self, reversal: Reverse) -> None:
-        pause_seconds = UNDO_SECONDS_MIN
+        pause_seconds = LATE_REVERSAL_SECONDS_MIN
         while not await self._attempt(reversal):
             self.counts.retries += 1
             await asyncio.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, UNDO_SECONDS_MAX)
+            pause_seconds = min(2 * pause_seconds, LATE_REVERSAL_SECONDS_MAX)
 
     async def _attempt(self, reversal: Reverse) -> bool:
         """Submit ``reversal`` once. Returns whether its owner answered."""
@@ -114,7 +119,7 @@ def reversal_of(command: Authorize, approved_minor: int) -> Reverse:
     key = late_reversal_key(command.command_key)
     return Reverse(
         # The owner derives from this id which exchange was late.
-        id=derive(command.id, Derived.UNDO),
+        id=derive(command.id, Derived.LATE_REVERSAL),
         command_key=key,
         card_id=command.card_id,
         # The key determines the whole command, so all late reversals of one authorization are true repeats.

@@ -26,7 +26,7 @@ from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.respond import DEADLINE_EXCEEDED, SYSTEM_ERROR, approves
 from engine.limits import FORWARD_ATTEMPTS, FORWARD_SECONDS_MAX, FORWARD_SECONDS_MIN
 
-_NOT_NOW: Final = frozenset({DEADLINE_EXCEEDED, SYSTEM_ERROR})
+_RETRYABLE: Final = frozenset({DEADLINE_EXCEEDED, SYSTEM_ERROR})
 
 _NOT_CONNECTED = Failure("post_build", "not_connected", "The network had no connection to the platform.")
 _CONNECTION_LOST = Failure("post_build", "connection_lost", "The connection ended before the answer came.")
@@ -81,7 +81,7 @@ class MessageFlows:
     def record_outcome(self, simulation: Simulation, answer: Message) -> None:
         """Record ``answer`` to the last message of ``simulation``, whose flow has ended without it."""
         if stands_in(simulation):
-            self._approve_itself(simulation, answer)
+            self._record_own_approval(simulation, answer)
         else:
             self._decide(simulation, answer)
 
@@ -155,16 +155,16 @@ class MessageFlows:
         if answer is _NOT_CONNECTED:
             self._fail(simulation, _NOT_CONNECTED)
             return
-        if isinstance(answer, Message) and loop.time() < deadline and not _not_now(answer):
+        if isinstance(answer, Message) and loop.time() < deadline and not _is_retryable(answer):
             self._decide(simulation, answer)
             return
         advised = await self._forward(stand_in_advice(message, message.fields[11]))
         if advised is None:
             self._fail(simulation, _NO_ANSWER)
         else:
-            self._approve_itself(simulation, advised)
+            self._record_own_approval(simulation, advised)
 
-    def _approve_itself(self, simulation: Simulation, advised: Message) -> None:
+    def _record_own_approval(self, simulation: Simulation, advised: Message) -> None:
         """Record the network's own approval; ``advised`` is the answer to its advice."""
         self._store.record(
             StateChange(
@@ -200,7 +200,7 @@ class MessageFlows:
                     simulation = None
                 async with asyncio.timeout_at(deadline):
                     response = await asyncio.shield(answer)
-                if not _not_now(response):
+                if not _is_retryable(response):
                     return response
                 message = as_repeat(message)
             except NotConnectedError:
@@ -276,8 +276,8 @@ def _increase(simulation: Simulation, approved_minor: int) -> SaleIncrease | Non
     return SaleIncrease(sale.simulation_id, approved_minor)
 
 
-def _not_now(answer: Message) -> bool:
-    return answer.fields.get(39) in _NOT_NOW
+def _is_retryable(answer: Message) -> bool:
+    return answer.fields.get(39) in _RETRYABLE
 
 
 def stands_in(simulation: Simulation) -> bool:

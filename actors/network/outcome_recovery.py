@@ -33,7 +33,12 @@ from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.message import Message
 from engine.iso8583.respond import NO_ACTION, answered, approves
 from engine.iso8583.translate import Routed, to_command
-from engine.limits import SETTLE_AFTER_SECONDS, SETTLE_BATCH_MAX, SETTLE_HOURS, SETTLE_POLL_SECONDS
+from engine.limits import (
+    OUTCOME_RECOVERY_AFTER_SECONDS,
+    OUTCOME_RECOVERY_BATCH_MAX,
+    OUTCOME_RECOVERY_HOURS,
+    OUTCOME_RECOVERY_POLL_SECONDS,
+)
 from engine.replies import Reply, WireAnswer
 
 _START: Final = (datetime(1970, 1, 1, tzinfo=UTC), "00000000-0000-0000-0000-000000000000")
@@ -69,9 +74,9 @@ class OutcomeRecovery:
         cards: CardsById,
         db: NetworkDbConnection,
         *,
-        after_seconds: float = SETTLE_AFTER_SECONDS,
-        batch_max: int = SETTLE_BATCH_MAX,
-        poll_seconds: float = SETTLE_POLL_SECONDS,
+        after_seconds: float = OUTCOME_RECOVERY_AFTER_SECONDS,
+        batch_max: int = OUTCOME_RECOVERY_BATCH_MAX,
+        poll_seconds: float = OUTCOME_RECOVERY_POLL_SECONDS,
     ) -> None:
         self.counts = OutcomeRecoveryCounts()
         self._network = network
@@ -97,7 +102,7 @@ class OutcomeRecovery:
         number. After the newest simulation, the next step starts again with the oldest. Raises
         ``DatabaseUnavailableError``."""
         rows = await self._db.fetch(
-            "find_failed", SETTLE_HOURS, self._after_seconds, *self._position, self._batch_max
+            "find_failed", OUTCOME_RECOVERY_HOURS, self._after_seconds, *self._position, self._batch_max
         )
         recovered = await self._recover([simulation_of(row) for row in rows]) if rows else 0
         full = len(rows) == self._batch_max

@@ -31,14 +31,14 @@ from actors.network.simulation_store import (
     StateChange,
     merge_changes,
 )
-from engine.limits import RESUME_HOURS, SIMULATION_BATCH_MAX, STAN_BLOCK
+from engine.limits import FORWARD_RESUME_HOURS, SIMULATION_BATCH_MAX, STAN_BLOCK
 from engine.simulation import ForcePostRequest, SaleState
 
 RECORD_ATTEMPTS = 20
 """Attempts to write a batch of state changes, up to a second apart."""
 SENT_SECONDS = 0.02
 """How long the change to ``sent`` waits for the answer, to share its statement."""
-RECORD_REST_SECONDS = 0.02
+RECORD_PAUSE_SECONDS = 0.02
 """Pause between batches of state changes: each batch costs a commit, and no caller waits for it."""
 _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 1.0
@@ -54,8 +54,8 @@ class _PendingFollowUp(msgspec.Struct, eq=False):
 
 class PostgresSimulationStore:
     """``inserts`` and ``updates`` are separate connections, so that neither kind of write delays the other.
-    A sale is due ``auto_clear_seconds`` after its last increase or partial reversal; 0
-    turns automatic clearing off."""
+    A sale is due ``auto_clear_seconds`` after its last increase or partial reversal; 0 turns automatic
+    clearing off."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PostgresSimulationStore:
             self._write_follow_ups, SIMULATION_BATCH_MAX
         )
         self._changes: Batcher[StateChange] = Batcher(
-            self._write_changes, SIMULATION_BATCH_MAX, RECORD_REST_SECONDS
+            self._write_changes, SIMULATION_BATCH_MAX, RECORD_PAUSE_SECONDS
         )
         self._sent: dict[str, StateChange] = {}
         """Changes to ``sent`` that wait for the answer, by simulation id."""
@@ -111,7 +111,7 @@ class PostgresSimulationStore:
         return rows[0]["open_minor"] if rows else 0
 
     async def unanswered(self) -> list[Simulation]:
-        rows = await self._inserts.fetch("find_unanswered", RESUME_HOURS)
+        rows = await self._inserts.fetch("find_unanswered", FORWARD_RESUME_HOURS)
         return [simulation_of(row) for row in rows]
 
     def record(self, change: StateChange) -> None:

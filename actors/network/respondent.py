@@ -48,14 +48,14 @@ from engine.iso8583.respond import (
 from engine.iso8583.translate import Routed, to_command
 from engine.limits import (
     AUTHORIZATION_DEADLINE_MS,
+    LATE_REVERSAL_STOP_SECONDS,
     PROBE_DELAY_SECONDS,
     PROBES_DELAYED_MAX,
-    UNDO_STOP_SECONDS,
     WITHHELD_ANSWER_MS,
 )
 from engine.pan import luhn_valid
 from engine.replies import NotExecuted, Reply, WireAnswer
-from engine.threeds import judge
+from engine.threeds import check_evidence
 
 
 class Submit(Protocol):
@@ -160,10 +160,10 @@ class Respondent:
 
     async def drain(self) -> None:
         """Wait until every open exchange has its answer, at the latest at its deadline. Then wait up to
-        ``UNDO_STOP_SECONDS`` for late replies, and as long for late reversals."""
+        ``LATE_REVERSAL_STOP_SECONDS`` for late replies, and as long for late reversals."""
         await self._idle.wait()
         if self._pending:
-            _, silent = await asyncio.wait(self._pending, timeout=UNDO_STOP_SECONDS)
+            _, silent = await asyncio.wait(self._pending, timeout=LATE_REVERSAL_STOP_SECONDS)
             for reply in silent:
                 # The outcome is then unknown, which starts a late reversal.
                 reply.cancel()
@@ -244,7 +244,7 @@ class Respondent:
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
         expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
-        authentication = judge(content.auth_value, content.threeds_ref)
+        authentication = check_evidence(content.auth_value, content.threeds_ref)
         return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
 
     def _count_wrong_value(self, exchange: Exchange) -> None:

@@ -47,7 +47,7 @@ class EdgeRole:
         card_secrets = CardSecrets(Vault.from_settings(self._settings))
         router = self._router
         cards = cards_by_digest(self._db)
-        self.respondent = Respondent(self._submit, cards, card_secrets, should_shed=router.sheds)
+        self.respondent = Respondent(self._submit, cards, card_secrets, should_shed=router.should_shed)
         self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
@@ -91,7 +91,7 @@ class EdgeRole:
         return self._router.submit(
             command,
             timeout_ms=AUTHORIZATION_DEADLINE_MS,
-            patience_ms=REST_DEADLINE_MS,
+            reply_timeout_ms=REST_DEADLINE_MS,
             trace=rrn,
             repeat=repeat,
         )

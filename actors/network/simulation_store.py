@@ -104,7 +104,7 @@ class SimulationStore(Protocol):
         """The amount of a sale that is still to be presented."""
 
     async def unanswered(self) -> list[Simulation]:
-        """Reversals and presentments of the last ``RESUME_HOURS`` hours that have no answer."""
+        """Reversals and presentments of the last ``FORWARD_RESUME_HOURS`` hours that have no answer."""
 
     def record(self, change: StateChange) -> None:
         """Write ``change`` in the background."""

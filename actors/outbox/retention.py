@@ -73,15 +73,17 @@ class Retention:
             (row,) = await self._connection.fetch(statement, days, self._rows_max, self._now())
             self.deleted += row["deleted"]
             more = more or row["deleted"] == self._rows_max
-        await self._recall()
+        await self._reschedule()
         return more
 
-    async def _recall(self) -> None:
-        """Make deliveries due that are scheduled later than any schedule allows."""
+    async def _reschedule(self) -> None:
+        """Make deliveries due whose next attempt is later than any schedule allows."""
         ahead = OFFSETS_SECONDS[-1] + SCHEDULE_SLACK_SECONDS
-        (row,) = await self._connection.fetch("recall_deliveries", float(ahead), self._now(), self._rows_max)
-        if row["recalled"]:
-            _log.warning("deliveries_recalled", deliveries=row["recalled"])
+        (row,) = await self._connection.fetch(
+            "reschedule_deliveries", float(ahead), self._now(), self._rows_max
+        )
+        if row["rescheduled"]:
+            _log.warning("deliveries_rescheduled", deliveries=row["rescheduled"])
 
     async def _sweep(self) -> float | None:
         return RETENTION_BUSY_SECONDS if await self.step() else None

@@ -134,7 +134,7 @@ class Admission:
         except MemoryError:
             # Not a fault of the command. It ends the committer and the process; other processes have memory.
             raise
-        except Exception as fault:  # noqa: BLE001 - this command is poisonous
+        except Exception as fault:  # noqa: BLE001 - this command is at fault
             self._log_fault(pending, fault)
             return "spoiled"
         return "decided"

@@ -96,4 +96,4 @@ class Confirmation:
         """If the edge reversed this approval before it was durable, answer 91: nothing is held for it."""
         if pending.actor is None or not pending.actor.card.tombstones:
             return reply
-        return self._answers.still_true(pending.command, reply)
+        return self._answers.unless_reversed(pending.command, reply)

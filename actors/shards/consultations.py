@@ -72,7 +72,7 @@ class Consultations:
         command = pending.command
         if (
             not isinstance(command, Authorize)
-            or pending.consulted is not None
+            or pending.endpoint_result is not None
             or pending.stored_approval is not None
         ):
             return False
@@ -108,10 +108,10 @@ class Consultations:
 
     async def _consult(self, pending: Pending, programme: Programme, question: Question) -> None:
         try:
-            pending.consulted = await self._answer(pending, programme, question)
+            pending.endpoint_result = await self._answer(pending, programme, question)
         except Exception as fault:  # noqa: BLE001 - our own fault must not approve: without a grant, decline
             _log.error("consultation_fault", error=type(fault).__name__)
-            pending.consulted = EndpointResult(trigger="connection_error")
+            pending.endpoint_result = EndpointResult(trigger="connection_error")
         self._tasks.pop(pending, None)
         self._admit(pending)
 
@@ -122,16 +122,16 @@ class Consultations:
         timeout_ms = min(programme.config.decision_timeout_ms, remaining_ms - STAND_IN_MARGIN_MS)
         if command.endpoint_silent and not programme.config.live:
             await asyncio.sleep(max(0, timeout_ms) / 1000)
-            consulted = EndpointResult(trigger="timeout")
+            result = EndpointResult(trigger="timeout")
         elif timeout_ms <= 0:
-            consulted = EndpointResult(trigger="timeout")
+            result = EndpointResult(trigger="timeout")
         else:
-            consulted = await self._programme_calls.ask(programme, question, timeout_ms)
-        if consulted.decision is not None:
+            result = await self._programme_calls.ask(programme, question, timeout_ms)
+        if result.decision is not None:
             self._programme_calls.end_outage(self._activation.snapshots.get(programme.config.id, programme))
-            return consulted
+            return result
         return EndpointResult(
-            trigger=consulted.trigger, grant=await self._grant(command, programme, consulted.trigger)
+            trigger=result.trigger, grant=await self._grant(command, programme, result.trigger)
         )
 
     async def _grant(self, command: Authorize, programme: Programme, trigger: Trigger | None) -> Grant | None:

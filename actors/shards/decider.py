@@ -63,7 +63,9 @@ class Decider:
             assert actor is not None, "prefetch brings the card"
             if pending.stored_approval is not None:
                 self._repeat(pending, pending.stored_approval, actor, rows, now_ms)
-            elif not (isinstance(command, Reverse) and self._stands(pending, command, actor, rows, now_ms)):
+            elif not (
+                isinstance(command, Reverse) and self._approval_stands(pending, command, actor, rows, now_ms)
+            ):
                 self._execute(pending, actor, command, rows, now_ms)
         self._add_idempotency_key(pending, rows, now_ms)
         self.decided += 1
@@ -73,7 +75,7 @@ class Decider:
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
         original = actor.original(command, now_ms) if isinstance(command, AUTHORIZATION_COMMANDS) else None
-        context = CommandContext(actor.card, actor.account, programme, original, pending.consulted)
+        context = CommandContext(actor.card, actor.account, programme, original, pending.endpoint_result)
         executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
@@ -88,7 +90,9 @@ class Decider:
         pending.reply = stored
         _add_note(pending, repeat_note(actor.card.tombstones, pending.command), actor, rows, now_ms)
 
-    def _stands(self, pending: Pending, reversal: Reverse, actor: CardActor, rows: Rows, now_ms: int) -> bool:
+    def _approval_stands(
+        self, pending: Pending, reversal: Reverse, actor: CardActor, rows: Rows, now_ms: int
+    ) -> bool:
         """Whether ``reversal`` is a late reversal of an approval that stands; sets its reply if so."""
         target = late_reversal_target(reversal)
         if target is None:

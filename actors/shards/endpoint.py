@@ -80,12 +80,12 @@ class DecisionEndpoint:
             call.add_done_callback(self._on_late)
             self.counts.unusable += 1
             return EndpointResult(trigger="timeout")
-        consulted = call.result()
-        if consulted.decision is None:
+        result = call.result()
+        if result.decision is None:
             self.counts.unusable += 1
         else:
             self.counts.usable += 1
-        return consulted
+        return result
 
     async def stop(self) -> None:
         """Cancel all open calls."""

@@ -29,7 +29,7 @@ class ExpirySweeper:
         self._shards = shards
 
     async def sweep(self) -> int:
-        """Close the expired holds of at most ``SWEEP_CARDS_MAX`` cards; returns the number of cards."""
+        """Close the expired holds of at most ``HOLD_SWEEP_CARDS_MAX`` cards; returns the number of cards."""
         shards = self._shards()
         cards = await self._journal.find_due_cards(shards, HOLD_SWEEP_CARDS_MAX) if shards else []
         if cards:

@@ -15,7 +15,7 @@ from actors.batcher import Batcher
 from actors.ids import new_id_beside
 from engine.commands import Command, EndOutage, GrantStandIns
 from engine.ids import key_of
-from engine.limits import REST_DEADLINE_MS, STAND_IN_ASKS_MAX, STAND_IN_TIMEOUT_MS
+from engine.limits import REST_DEADLINE_MS, STAND_IN_REQUESTS_MAX, STAND_IN_TIMEOUT_MS
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest
 from engine.replies import Done, Granted, Reply
@@ -76,17 +76,17 @@ class ExposureClient:
             async def flush(batch: list[_GrantCall]) -> None:
                 await self._grant(programme_id, batch)
 
-            batcher = self._batchers[programme_id] = Batcher(flush, STAND_IN_ASKS_MAX)
+            batcher = self._batchers[programme_id] = Batcher(flush, STAND_IN_REQUESTS_MAX)
         return batcher
 
     async def _grant(self, programme_id: str, batch: list[_GrantCall]) -> None:
         """Request the whole batch within the time that its oldest request has left."""
-        give_up = batch[0].at + STAND_IN_TIMEOUT_MS / 1000
+        deadline = batch[0].at + STAND_IN_TIMEOUT_MS / 1000
         try:
-            async with asyncio.timeout_at(give_up):
+            async with asyncio.timeout_at(deadline):
                 reply = await self._submit(self._command(programme_id, batch), STAND_IN_TIMEOUT_MS)
         except TimeoutError:
-            _log.warning("stand_in_owner_unreachable", programme_id=programme_id, asks=len(batch))
+            _log.warning("stand_in_owner_unreachable", programme_id=programme_id, requests=len(batch))
             return
         if isinstance(reply, Granted):
             for call, grant in zip(batch, reply.grants, strict=True):

@@ -134,10 +134,10 @@ class ShardHost:
         await self._deduplication.wait()
         await self._journal.close()
 
-    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
-        """Become the owner of ``shards``. Their state is read after their new epochs are durable. ``known``
-        as for ``Journal.take``."""
-        epochs = await self._journal.take(shards, known)
+    async def take(self, shards: Collection[int], expected: Mapping[int, int] | None = None) -> None:
+        """Become the owner of ``shards``. Their state is read after their new epochs are durable.
+        ``expected`` as for ``Journal.take``."""
+        epochs = await self._journal.take(shards, expected)
         self.activation.drop_shards(epochs)
         self.epochs.update(epochs)
 
@@ -226,7 +226,7 @@ class ShardHost:
 
     def _on_commit(self, batch: Batch[Pending]) -> None:
         self._confirmation.confirm(batch.pending)
-        self.activation.passivate_some()
+        self.activation.passivate_surplus()
 
     async def _on_failure(self, failed: list[Batch[Pending]], failure: JournalError) -> None:
         await self._recovery.recover([pending for batch in failed for pending in batch.pending], failure)

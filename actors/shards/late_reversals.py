@@ -19,7 +19,7 @@ from engine.commands import Authorize, Command, Reverse, is_message, key_of_mess
 from engine.ids import Derived, approval_code, derive
 from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import NO_ACTION, approves
-from engine.limits import REPEATS_NOTED_MAX
+from engine.limits import REPEATS_RECORDED_MAX
 from engine.replies import Reply, WireAnswer
 
 _GIVEN: Final = "g"
@@ -45,7 +45,7 @@ def repeat_note(tombstones: Collection[str], repeat: Command) -> str | None:
     given = _noted(tombstones, _GIVEN, key)
     if repeat.id in given or _ANY in given:
         return None
-    return _note(_GIVEN, key, repeat.id if len(given) < REPEATS_NOTED_MAX else _ANY)
+    return _note(_GIVEN, key, repeat.id if len(given) < REPEATS_RECORDED_MAX else _ANY)
 
 
 def late_reversal_target(command: Command) -> bytes | None:
@@ -67,7 +67,7 @@ def late_note(
     the reversal must be executed."""
     if not isinstance(stored, WireAnswer) or not approves(stored.response_code):
         return None
-    exchange = derive(reversal.id, Derived.UNDO)
+    exchange = derive(reversal.id, Derived.LATE_REVERSAL)
     if _is_author(exchange, reversal.increment_minor is not None, stored):
         exchange = _AUTHOR
     given = _noted(tombstones, _GIVEN, target) | {_AUTHOR}

@@ -37,7 +37,7 @@ class Pending(msgspec.Struct, eq=False):
     """Receives the reply for other commands that depend on it."""
     deferred: bool = False
     """Whether it waits for a programme's endpoint, so that no call may wait for it."""
-    consulted: EndpointResult | None = None
+    endpoint_result: EndpointResult | None = None
     """The answer of a delegated programme, or the trigger of a stand-in. It stays valid if the commit
     fails."""
     reply: Reply | None = None

@@ -5,7 +5,7 @@ outcome is unknown, the host renews its epochs first, so that a commit that is s
 reads from the journal which of the commands were executed, and gives them their stored replies. The other
 commands were not executed. After an unknown commit they are admitted again while they have time left. After a
 refused commit they are committed again as one batch, and in halves where that is refused too, so that
-repeated or poisonous commands do not affect the others.
+repeated or faulty commands do not affect the others.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Recovery:
                 self._activation.programmes.pop(pending.programme.config.id, None)
             pending.discard_decision()
 
-    def _refuse_poisonous(self, pending: Pending) -> None:
+    def _refuse_faulty(self, pending: Pending) -> None:
         """The command cannot be executed: drop its state and refuse it."""
         self._drop([pending])
         self._in_flight.resolve(pending, NotExecuted("faulty"))
@@ -153,7 +153,7 @@ class Recovery:
             _log.error("reply_unreadable", id=pending.command.id, error=type(fault).__name__)
             self._in_flight.resolve(pending, NotExecuted("faulty"))
             return True
-        current = self._answers.still_true(pending.command, reply)
+        current = self._answers.unless_reversed(pending.command, reply)
         return self._confirmation.answer_executed(pending, current)
 
     async def _commit_again(self, pendings: list[Pending]) -> list[Pending]:
@@ -175,7 +175,7 @@ class Recovery:
 
     async def _commit_group(self, group: list[Pending]) -> list[list[Pending]]:
         """Commit a group in one transaction; returns the groups to be tried next. If the commit is refused,
-        executed commands get their replies, or the group is split in halves. One poisonous command costs a
+        executed commands get their replies, or the group is split in halves. One faulty command costs a
         few transactions, and every other command is executed. Commands that are answered are removed from
         ``group``."""
         rows = Rows()
@@ -185,7 +185,7 @@ class Recovery:
                 group.remove(pending)
             if prepared == "spoiled":
                 self._drop(group)
-                self._refuse_poisonous(pending)
+                self._refuse_faulty(pending)
                 return [group]
         if not group:
             return []
@@ -202,7 +202,7 @@ class Recovery:
         if len(unexecuted) < len(refused):
             return [unexecuted]
         if len(unexecuted) == 1:
-            self._refuse_poisonous(unexecuted[0])
+            self._refuse_faulty(unexecuted[0])
             return []
         half = len(unexecuted) // 2
         return [unexecuted[:half], unexecuted[half:]]

@@ -73,7 +73,7 @@ class ReplyBatch:
         self._outstanding = size
         self._complete = asyncio.get_running_loop().create_future()
 
-    def settle_one(self) -> None:
+    def finish_one(self) -> None:
         """Wait for one reply less."""
         self._outstanding -= 1
         if not self._outstanding and not self._complete.done():
@@ -99,7 +99,7 @@ class ReplySlot:
         """Give the caller its reply; call it once."""
         self._reply = reply
         if not self._deferred:
-            self._batch.settle_one()
+            self._batch.finish_one()
         elif self._batch.mailbox is not None:
             self._batch.mailbox.put(self._ticket, reply)
 
@@ -107,7 +107,7 @@ class ReplySlot:
         """Let the call return without this reply, if the caller has a mailbox."""
         if self._batch.mailbox is not None and not self._deferred and self._reply is None:
             self._deferred = True
-            self._batch.settle_one()
+            self._batch.finish_one()
 
     def result(self) -> Reply:
         """The reply, or ``Deferred``; available after ``ReplyBatch.wait``."""

@@ -41,7 +41,7 @@ FENCED_EXIT = 70
 """Exit status of a host that found another owner of its shards."""
 
 _log = structlog.get_logger(__name__)
-_decode_known = msgspec.msgpack.Decoder(dict[int, int] | list[int]).decode
+_decode_expected = msgspec.msgpack.Decoder(dict[int, int] | list[int]).decode
 """Shards to take, with the epochs that the coordinator has read. A coordinator of the release before sends a
 list of shards only."""
 _decode_shards = msgspec.msgpack.Decoder(list[int]).decode
@@ -96,7 +96,7 @@ class HostRole:
         if method == "collect":
             return encode_collected(await self.host.collect(payload.decode()))
         if method == "take":
-            return await self._take(_decode_known(payload))
+            return await self._take(_decode_expected(payload))
         if method == "release":
             await self.host.release(_decode_shards(payload))
         elif method == "programme_changed":

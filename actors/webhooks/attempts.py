@@ -64,7 +64,7 @@ class Attempts:
             self._open.add(attempt)
             attempt.add_done_callback(self._open.discard)
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait until every attempt has ended."""
         while self._open:
             await asyncio.wait(self._open)

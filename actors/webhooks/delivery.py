@@ -5,9 +5,9 @@
 The claim counts the attempt and writes the time of the next one, in one transaction and before a byte leaves.
 So at most six attempts leave, each at its time in the schedule, even when processes are killed. An attempt
 without a recorded result counts as failed (``lost``); the receiver may have got it, so the next attempt may
-be a duplicate. The price: a delivery whose dispatcher was killed waits for the next time in the schedule, one
-minute after a first attempt. After a longer outage, overdue attempts follow each other at
-``DELIVERY_LEASE_SECONDS``.
+be a duplicate. A delivery whose dispatcher was killed waits for the next time in the schedule: one minute
+after a first attempt. After a longer outage, the overdue attempts of a delivery start
+``DELIVERY_LEASE_SECONDS`` apart.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Dispatcher:
     async def stop(self) -> None:
         """Begin no attempts, wait for open attempts for a limited time, and record their results."""
         self._stopping = True
-        self.recorder.hurry()
+        self.recorder.skip_pauses()
         self._has_candidates.set()
         await self._sweeping.stop()
         await self._taking_over.stop()
@@ -107,11 +107,11 @@ class Dispatcher:
             # An open claim still sends the attempts it has begun.
             await asyncio.gather(self._claiming, return_exceptions=True)
         await self.attempts.stop()
-        await _run_at_most(DISPATCHER_STOP_SECONDS, self.settle())
+        await _run_at_most(DISPATCHER_STOP_SECONDS, self.drain())
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait until every attempt has ended and is recorded."""
-        await self.attempts.settle()
+        await self.attempts.drain()
         await self.recorder.drain()
         await self._wake_ups.drain()
 

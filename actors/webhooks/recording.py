@@ -40,8 +40,8 @@ class AttemptRecorder:
         """Queue a result."""
         self._batcher.add((result,))
 
-    def hurry(self) -> None:
-        """Make no more pauses between batches: the dispatcher stops."""
+    def skip_pauses(self) -> None:
+        """Make no more pauses between batches, because the dispatcher stops."""
         self._stopping = True
 
     async def drain(self) -> None:

@@ -1,4 +1,4 @@
-"""Which wake-ups a dispatcher works on, and their acknowledgement once their deliveries are done."""
+"""The open wake-ups of a dispatcher, and their acknowledgement when their deliveries are recorded."""
 
 from __future__ import annotations
 

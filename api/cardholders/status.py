@@ -26,7 +26,7 @@ from api.database.pool import Connection, connected, transaction
 from api.http.problems import unavailable
 from api.services import Services
 from engine.commands import SetCardholderStatus
-from engine.ids import Derived, derive, joined, key_of
+from engine.ids import Derived, derive, id_of_pair, key_of
 from engine.instant import to_datetime
 from engine.limits import CARDHOLDER_CARDS_AT_ONCE, CARDHOLDER_RESUME_SECONDS
 from engine.replies import Done
@@ -159,7 +159,7 @@ async def _submit(services: Services, commands: Sequence[SetCardholderStatus]) -
 
 
 def _command(change: StatusChange, card_id: str) -> SetCardholderStatus:
-    return _named(joined(change.id, card_id), change, card_id, active=change.active)
+    return _named(id_of_pair(change.id, card_id), change, card_id, active=change.active)
 
 
 def _activation(of: Owned | StatusChange, card_id: str) -> SetCardholderStatus:

@@ -12,7 +12,7 @@ from typing import Final
 from api.cardholders.status import reserve_issue
 from api.database.pool import connected, transaction
 from api.services import Services
-from engine.pan import Pan, body_digits, pan_under
+from engine.pan import Pan, body_digits, build_pan
 
 DIGEST_PURPOSE: Final = "pan-lookup"
 SEAL_PURPOSE: Final = "pan"
@@ -36,7 +36,7 @@ async def reserve(services: Services, card_id: str, iin: str, cardholder_id: str
     async with transaction(services.pool) as connection:
         await reserve_issue(connection, services, card_id, cardholder_id)
         for _ in range(DRAWS_MAX):
-            pan = pan_under(iin, _digits(body_digits(iin)))
+            pan = build_pan(iin, _digits(body_digits(iin)))
             number = pan.encode()
             sealed = vault.seal(SEAL_PURPOSE, number, card_id.encode())
             if await connection.fetchval(_RESERVE, vault.digest(DIGEST_PURPOSE, number), card_id, sealed):

@@ -44,7 +44,7 @@ async def compute_cvv2(card_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBE
     row = await fetch_row(call.services.pool, _FIND, card_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
-    custody = CardSecrets(call.services.vault)
-    pan = custody.open(card_id, row["sealed"])
-    value = custody.cvv2(pan, row["exp_year"], row["exp_month"], row["cvk_generation"])
+    card_secrets = CardSecrets(call.services.vault)
+    pan = card_secrets.open(card_id, row["sealed"])
+    value = card_secrets.cvv2(pan, row["exp_year"], row["exp_month"], row["cvk_generation"])
     return json_response(200, {"cvv2": value})

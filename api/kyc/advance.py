@@ -19,13 +19,13 @@ import structlog
 from api.access.tokens import Caller
 from api.database.pool import Connection, connected, fetch_row
 from api.http.problems import Refusal, not_found
-from api.kyc import applicant_data as custody
+from api.kyc import applicant_data
 from api.kyc.cases import FIND, Check, check_of, save
 from api.people.personal_data import People
 from api.people.rows import FIND as FIND_CARDHOLDER
 from api.services import Services
 from engine.instant import to_datetime
-from engine.kyc.case import Case, postpone, receive, settle
+from engine.kyc.case import Case, conclude, postpone, receive
 from engine.kyc.evaluation import document_expiry
 from engine.kyc.facts import REASONS, CaseFacts, Holder, Verdict
 from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSE_OF, PURPOSES, Purpose
@@ -70,7 +70,7 @@ async def take(
     """Add inputs to ``check`` and evaluate it once it awaits no more. Raises ``Refusal`` 409."""
     if not check.case.collecting:
         raise Refusal("kyc-not-collecting", f"The check is {check.case.state}.")
-    tokens = {name: custody.new_token() for name in values}
+    tokens = {name: applicant_data.new_token() for name in values}
     case = receive(check.case, tokens, document_type, services.clock.now_ms())
     if not case.awaiting:
         case = await evaluated(services, check, case, values)
@@ -94,7 +94,7 @@ async def evaluated(services: Services, check: Check, case: Case, fresh: Mapping
             fault=type(fault).__name__,
         )
         return postpone(case, services.clock.now_ms())
-    return settle(case, verdict, document_expiry(given, facts.today), services.clock.now_ms())
+    return conclude(case, verdict, document_expiry(given, facts.today), services.clock.now_ms())
 
 
 async def data_of(
@@ -115,7 +115,7 @@ async def data_of(
             fields = [name for name in stored if PURPOSE_OF[name] == purpose]
             if fields:
                 now_ms = services.clock.now_ms()
-                data |= await custody.read(
+                data |= await applicant_data.read(
                     connection,
                     services.vault,
                     case.id,
@@ -136,10 +136,10 @@ async def write(connection: Connection, services: Services, step: Step) -> Check
     await save(connection, check, before.version, now_ms)
     gone = set(before.tokens) - set(check.case.tokens)
     if gone:
-        await custody.forget(connection, check.id, gone)
+        await applicant_data.forget(connection, check.id, gone)
     # The evaluation may drop values of this step, because it requests them again.
     kept = {name: value for name, value in step.values.items() if name in check.case.tokens}
-    await custody.keep(connection, services.vault, check.id, kept, check.case.tokens, now_ms)
+    await applicant_data.keep(connection, services.vault, check.id, kept, check.case.tokens, now_ms)
     return check
 
 

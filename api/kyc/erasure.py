@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from api.database.pool import Connection
-from api.kyc import applicant_data as custody
+from api.kyc import applicant_data
 from api.kyc.cases import check_of, save
 from engine.kyc.case import erased
 
@@ -26,7 +26,7 @@ async def erase(connection: Connection, row: Any, now_ms: int) -> bool:
     if await connection.fetchval(_ERASED, check_id):
         return False
     check = check_of(row, now_ms)
-    await custody.destroy(connection, check_id, now_ms)
+    await applicant_data.destroy(connection, check_id, now_ms)
     await connection.execute(_END_SESSIONS, check_id)
     gone = msgspec.structs.replace(check, case=erased(check.case, now_ms))
     await save(connection, gone, row["version"], now_ms)

@@ -26,7 +26,7 @@ from api.database.pool import Connection, connected, fetch_row, transaction
 from api.http.faults import CONNECTION_FAILURES
 from api.http.problems import PROBLEM_MEDIA_TYPE, Refusal
 from api.services import Services
-from engine.limits import HAND_OVER_LEASE_SECONDS, IDEMPOTENCY_RETENTION_HOURS
+from engine.limits import IDEMPOTENCY_LEASE_SECONDS, IDEMPOTENCY_RETENTION_HOURS
 from engine.replies import IdempotencyClaim
 
 SEAL_PURPOSE: Final = "idempotency"
@@ -48,7 +48,7 @@ _STATE: Final = f"""
 """One statement, so that the exchange of a claim for its answer is seen as a whole."""
 _CLAIM: Final = f"""
     INSERT INTO idempotency_claims (key_digest, fingerprint, lease_until)
-    VALUES ($1, $2, now() + interval '{HAND_OVER_LEASE_SECONDS} seconds')
+    VALUES ($1, $2, now() + interval '{IDEMPOTENCY_LEASE_SECONDS} seconds')
     ON CONFLICT (key_digest) DO UPDATE
     SET fingerprint = excluded.fingerprint, claimed_at = now(), lease_until = excluded.lease_until
 """
@@ -125,7 +125,8 @@ async def hand_over(
 
     ``prepare`` judges the request in the transaction that claims the key; nothing is claimed when it raises.
     ``carry_out`` runs without a connection. A request that ends in between leaves its claim: a repetition
-    takes over after ``HAND_OVER_LEASE_SECONDS``, so ``carry_out`` must have one effect however often it runs.
+    takes over after ``IDEMPOTENCY_LEASE_SECONDS``, so ``carry_out`` must have one effect however often it
+    runs.
 
     Raises ``Refusal`` ``idempotency-in-progress`` while another request with the key is at work,
     ``idempotency-key-reused`` for another body, and all that ``prepare`` and ``carry_out`` raise.

@@ -28,10 +28,10 @@ from engine.ids import key_of
 from engine.instant import to_text
 from engine.simulation import (
     Acceptance,
-    ChildRequest,
     ClearingRequest,
     IncrementRequest,
     ReversalRequest,
+    SaleFollowUpRequest,
 )
 
 router = new_router("Simulation")
@@ -78,7 +78,7 @@ async def increment_simulated_spend(
     change the original.
     """
 
-    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
         found.require_purchase()
         found.require_currency(given.raise_by_amount)
         found.require_approved()
@@ -115,7 +115,7 @@ async def reverse_simulated_spend(
     """
     lower_by = given.lower_by_amount
 
-    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
         found.require_purchase()
         found.require_currency(lower_by)
         found.require_approved()
@@ -149,7 +149,7 @@ async def clear_simulated_spend(
     """
     amount = given.amount
 
-    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
         found.require_currency(amount)
         found.require_approved()
         found.require_open(amount)
@@ -196,7 +196,7 @@ async def expire_simulated_spend(
     return await submit(call, command, {"simulation_id": simulation_id})
 
 
-Build = Callable[[Found, str, int, bytes], ChildRequest]
+Build = Callable[[Found, str, int, bytes], SaleFollowUpRequest]
 """Judges the original and makes the request for its child's id, with the instant and the fingerprint of the
 caller's request. Raises ``Refusal``."""
 
@@ -204,7 +204,9 @@ caller's request. Raises ``Refusal``."""
 async def _follow(call: Call, parent_id: str, build: Build) -> Response:
     """Start the child that ``build`` makes, unless the key has started one already."""
 
-    async def judge(connection: Connection, child_id: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+    async def judge(
+        connection: Connection, child_id: str, now_ms: int, fingerprint: bytes
+    ) -> SaleFollowUpRequest:
         found = await find(connection, parent_id, call.caller.tenant_id)
         return build(found, child_id, now_ms, fingerprint)
 

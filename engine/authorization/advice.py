@@ -1,4 +1,4 @@
-"""Advices (0120) in managed mode: afterwards exactly the amount that the merchant saw is held.
+"""Advices (0120) in managed mode: the hold gets exactly the amount that the merchant saw approved.
 
 An advice is accepted even without funds, because the merchant has been answered already.
 """

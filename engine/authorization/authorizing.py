@@ -119,14 +119,18 @@ def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) 
         effects = _increment_effects(command, decision, inputs, context, raised)
     else:
         effects = opening_effects(command, decision, inputs, context)
-    about = raised.id if raised is not None else command.id
-    effects += _stand_in_effects(command, decision, context.card, about)
+    authorization_id = raised.id if raised is not None else command.id
+    effects += _stand_in_effects(command, decision, context.card, authorization_id)
     apply(context, lapsed, effects)
-    answer = WireAnswer(decision.response_code, about, decision.approval_code, decision.approved_minor)
-    events = authorization_events(command, context.card, context.account, decision, effects, about, now_ms)
+    answer = WireAnswer(
+        decision.response_code, authorization_id, decision.approval_code, decision.approved_minor
+    )
+    events = authorization_events(
+        command, context.card, context.account, decision, effects, authorization_id, now_ms
+    )
     if context.programme.mode == "gateway":
         events += instructions.of_decision(command, decision, effects, context.original, now_ms)
-    return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, about)
+    return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, authorization_id)
 
 
 def _raised(context: CommandContext, inputs: Inputs) -> Authorization | None:
@@ -134,14 +138,16 @@ def _raised(context: CommandContext, inputs: Inputs) -> Authorization | None:
     return context.original if inputs.original is not None else None
 
 
-def _stand_in_effects(command: Authorize, decision: Decision, card: Card, about: str) -> tuple[Effect, ...]:
+def _stand_in_effects(
+    command: Authorize, decision: Decision, card: Card, authorization_id: str
+) -> tuple[Effect, ...]:
     """The record of a stand-in, and the amount that it consumes of the declared balance."""
     stand_in = decision.stand_in
     if stand_in is None:
         return ()
     record = StandInRecorded(
         derive(command.id, Derived.STAND_IN),
-        about,
+        authorization_id,
         stand_in,
         decision.decision,
         command.amount_minor,

@@ -42,8 +42,8 @@ class BalanceDeclared(msgspec.Struct, frozen=True, gc=False):
 
 
 class UsageCounted(msgspec.Struct, frozen=True, gc=False):
-    """Changes of the approved amount and the number of purchases of ``day``; negative for a reversal. A past
-    day is not counted any more."""
+    """Changes of the approved amount and the number of purchases of ``day``; negative for a reversal.
+    Has no effect if ``day`` is past."""
 
     day: str
     amount_minor: int

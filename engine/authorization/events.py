@@ -50,15 +50,16 @@ def authorization_events(
     account: Account | None,
     decision: Decision,
     effects: tuple[Effect, ...],
-    about: str,
+    authorization_id: str,
     now_ms: int,
 ) -> tuple[Event, ...]:
     """The events of a decision: ``authorization.decided``, and those of a new hold, its release and a
     refund's entry.
 
-    An increment publishes no hold event. ``about`` is the authorization that was decided or raised.
+    An increment publishes no hold event. ``authorization_id`` names the authorization that was decided or
+    raised.
     """
-    funds = account if about == command.id else None
+    funds = account if authorization_id == command.id else None
     hold: Hold | None = None
     events: list[Event] = []
     for effect in effects:
@@ -67,12 +68,14 @@ def authorization_events(
         if funds is None:
             continue
         if isinstance(effect, HoldPlaced):
-            events.append(_hold_created(command.id, about, funds, effect.hold, now_ms))
+            events.append(_hold_created(command.id, authorization_id, funds, effect.hold, now_ms))
         elif isinstance(effect, HoldClosed) and hold is not None:
-            events.append(_hold_released(command.id, about, hold.id, hold.amount_minor, funds, now_ms))
+            events.append(
+                _hold_released(command.id, authorization_id, hold.id, hold.amount_minor, funds, now_ms)
+            )
         elif isinstance(effect, Transferred):
             events.append(_entry_posted(command.id, effect, funds, now_ms))
-    return (_decided(command, card, decision, about, hold), *events)
+    return (_decided(command, card, decision, authorization_id, hold), *events)
 
 
 def follow_up_events(
@@ -80,7 +83,7 @@ def follow_up_events(
     card: Card,
     account: Account | None,
     result: FollowUpResult,
-    about: str | None,
+    authorization_id: str | None,
     held_before: bool,
     now_ms: int,
 ) -> tuple[Event, ...]:
@@ -94,17 +97,23 @@ def follow_up_events(
             return (_hold_captured(command, transferred, result, account, now_ms),)
         return (_entry_posted(command.id, transferred, account, now_ms),)
     if isinstance(command, Advise):
-        return _advised(command, card, result) + _advised_hold(command, account, result, about, now_ms)
+        return _advised(command, card, result) + _advised_hold(
+            command, account, result, authorization_id, now_ms
+        )
     released = next((effect for effect in result.effects if isinstance(effect, HoldClosed)), None)
-    if released is not None and about is not None:
+    if released is not None and authorization_id is not None:
         released_minor = result.record.amount_minor
-        return (_hold_released(command.id, about, released.hold_id, released_minor, account, now_ms),)
+        return (
+            _hold_released(command.id, authorization_id, released.hold_id, released_minor, account, now_ms),
+        )
     return () if transferred is None else (_entry_posted(command.id, transferred, account, now_ms),)
 
 
-def _decided(command: Authorize, card: Card, decision: Decision, about: str, hold: Hold | None) -> Event:
+def _decided(
+    command: Authorize, card: Card, decision: Decision, authorization_id: str, hold: Hold | None
+) -> Event:
     data: dict[str, Any] = {
-        "authorization_id": about,
+        "authorization_id": authorization_id,
         "card_id": card.id,
         "programme_id": card.programme_id,
         "amount": format_minor(command.amount_minor),
@@ -118,7 +127,7 @@ def _decided(command: Authorize, card: Card, decision: Decision, about: str, hol
     }
     if decision.reason:
         data["decline_reason"] = decision.reason
-    if about != command.id:
+    if authorization_id != command.id:
         data["operation"] = "increment"
     return event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data)
 
@@ -148,16 +157,18 @@ def _advised(command: Advise, card: Card, result: FollowUpResult) -> tuple[Event
 
 
 def _advised_hold(
-    command: Advise, account: Account, result: FollowUpResult, about: str | None, now_ms: int
+    command: Advise, account: Account, result: FollowUpResult, authorization_id: str | None, now_ms: int
 ) -> tuple[Event, ...]:
     for effect in result.effects:
-        if isinstance(effect, HoldPlaced) and about is not None:
-            return (_hold_created(command.id, about, account, effect.hold, now_ms),)
-        if isinstance(effect, HoldClosed) and about is not None:
+        if isinstance(effect, HoldPlaced) and authorization_id is not None:
+            return (_hold_created(command.id, authorization_id, account, effect.hold, now_ms),)
+        if isinstance(effect, HoldClosed) and authorization_id is not None:
             released_minor = -sum(
                 each.amount_minor for each in result.effects if isinstance(each, UsageCounted)
             )
-            return (_hold_released(command.id, about, effect.hold_id, released_minor, account, now_ms),)
+            return (
+                _hold_released(command.id, authorization_id, effect.hold_id, released_minor, account, now_ms),
+            )
     return ()
 
 

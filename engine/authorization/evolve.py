@@ -80,7 +80,8 @@ def _update(authorization: Authorization, effect: AuthorizationUpdated) -> None:
 
 
 def _set_increment(authorization: Authorization, effect: IncrementSet) -> None:
-    authorization.raised[effect.reference] = Increment(effect.left_minor, effect.day, effect.counted_minor)
+    increment = Increment(effect.left_minor, effect.day, effect.counted_minor)
+    authorization.increments[effect.reference] = increment
 
 
 # --- cards

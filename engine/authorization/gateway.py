@@ -58,10 +58,10 @@ def increment(
     )
     counted_minor = 0 if reversed_early else delta_minor
     name = reference_of_message(command.command_key)
-    raised = IncrementSet(name, delta_minor - reversed_minor, decision.day, counted_minor)
+    increment_set = IncrementSet(name, delta_minor - reversed_minor, decision.day, counted_minor)
     if reversed_early:
-        return (update, raised)
-    return (UsageCounted(decision.day, delta_minor, 0), update, raised)
+        return (update, increment_set)
+    return (UsageCounted(decision.day, delta_minor, 0), update, increment_set)
 
 
 # --- reversals --------------------------------------------------------------------------------------------
@@ -71,25 +71,25 @@ def reverse(command: Reverse, original: Authorization) -> FollowUpResult:
     """Lower the open amount of a sale or a refund, to 0 or to DE95; for an increment, by its amount. Cleared
     amounts stay."""
     open_minor = gateway_open_minor(original)
-    name = next((name for name in command.references if name in original.raised), None)
+    name = next((name for name in command.references if name in original.increments), None)
     if name is None:
-        released_minor = open_minor - min(_left_by(command, open_minor), open_minor)
+        released_minor = open_minor - min(_remaining_minor(command, open_minor), open_minor)
         left_minor = None
     else:
-        raised_minor = original.raised[name].left_minor
-        left_minor = min(command.remaining_minor or 0, raised_minor)
-        released_minor = min(raised_minor - left_minor, open_minor)
+        increment_minor = original.increments[name].left_minor
+        left_minor = min(command.remaining_minor or 0, increment_minor)
+        released_minor = min(increment_minor - left_minor, open_minor)
     remark: MatchResult | None = None if open_minor else "nothing_held"
     record = FollowUpRecord("reversal", released_minor, 0, remark, name, left_minor)
     if released_minor:
         return _release(original, released_minor, record)
     if name is None or left_minor is None:
         return FollowUpResult(OK, (), record)
-    raised = original.raised[name]
-    return FollowUpResult(OK, (IncrementSet(name, left_minor, raised.day, raised.counted_minor),), record)
+    earlier = original.increments[name]
+    return FollowUpResult(OK, (IncrementSet(name, left_minor, earlier.day, earlier.counted_minor),), record)
 
 
-def _left_by(command: Reverse, open_minor: int) -> int:
+def _remaining_minor(command: Reverse, open_minor: int) -> int:
     """The amount that stays open: all except one increment, the amount in DE95, or nothing."""
     if command.increment_minor is not None:
         return max(0, open_minor - command.increment_minor)

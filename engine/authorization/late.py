@@ -61,7 +61,7 @@ def with_reversal(
     by_edge = (
         message
         for message in dict.fromkeys(messages)
-        if message not in original.raised and has_tombstone(card, (edge_reversal_mark(message),), now_ms)
+        if message not in original.increments and has_tombstone(card, (edge_reversal_mark(message),), now_ms)
     )
     return _with_tombstones(result, tuple(by_edge), now_ms)
 

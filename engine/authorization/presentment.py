@@ -123,8 +123,8 @@ def _present_refund(
 def _present_authorized_refund(
     command: Present, original: Authorization, programme: ProgrammeConfig
 ) -> FollowUpResult:
-    """Credit the part of the presented total that the cardholder does not have: it was reversed before, or
-    it exceeds the authorized amount. A refund can be presented in several parts."""
+    """Credit the part of the presented total that is not credited yet: it was reversed, or it exceeds the
+    authorized amount. A refund can be presented in several parts."""
     credited_minor = original.approved_minor - original.reversed_minor
     missing_minor = max(0, original.cleared_minor + command.amount_minor - credited_minor)
     restored_minor = min(missing_minor, original.reversed_minor)

@@ -1,8 +1,8 @@
 """Reversals (0400, 0420) in managed mode; cases 5 to 11 of ``ops/docs/WIRE.md``.
 
-A reversal names the message to reverse (DE90), its network transaction id (DE48 tag 04), or both. The first
-message of a sale stands for the whole sale, an increment for itself alone. A named message that has not come
-yet leaves a tombstone: when it comes, nothing is held for it.
+A reversal names the message to reverse (DE90), its network transaction id (DE48 tag 04), or both. To name
+the first message of a sale reverses the whole sale; to name an increment reverses only the increment. If the
+named message has not arrived, the reversal leaves a tombstone: when it arrives, nothing is held for it.
 
 A reversal releases an approved amount, never money that was posted (cases 10 and 26). Networks reverse a
 cleared transaction with another presentment.
@@ -29,8 +29,8 @@ from engine.cards.authorization import (
     Authorization,
     Closed,
     has_lapsed,
-    names,
     open_hold,
+    references_of,
     unpresented_refund_minor,
 )
 from engine.cards.authorization_states import state_of
@@ -92,7 +92,7 @@ def _nothing_held() -> FollowUpResult:
 def _message_not_received(command: Reverse, original: Authorization) -> tuple[str, ...]:
     """The message in DE90 if it has not come yet; ``original`` was found by the network transaction id."""
     messages = tuple(name for name in command.references if is_message(name))
-    received = {*names(original), *original.raised}
+    received = {*references_of(original), *original.increments}
     return messages if received.isdisjoint(messages) else ()
 
 
@@ -106,23 +106,23 @@ def _reverse_known(
         return gateway.reverse(command, original)
     if state in ("refund_open", "refund_presented", "refund_reversed"):
         return _reverse_refund(command, original, programme)
-    increment = next((name for name in command.references if name in original.raised), None)
+    increment = next((name for name in command.references if name in original.increments), None)
     if increment is not None:
         return _reverse_increment(command, increment, original, account)
     hold = open_hold(original, account)
     if hold is None:
         return _reverse_without_hold(command, original, account)
-    target_minor = min(_left_by(command, hold), hold.amount_minor)
+    target_minor = min(_remaining_minor(command, hold), hold.amount_minor)
     if target_minor == hold.amount_minor:
         return FollowUpResult(OK, (), FollowUpRecord("reversal", 0, hold.amount_minor))
     released_minor = hold.amount_minor - target_minor
-    usage = reverse_usage(original, released_minor, _count(original, target_minor))
+    usage = reverse_usage(original, released_minor, _purchase_count_change(original, target_minor))
     effects = _lower_hold(original, hold, target_minor, usage)
     record = FollowUpRecord("reversal", released_minor, target_minor, uncounted=usage.uncounted)
     return FollowUpResult(OK, effects, record)
 
 
-def _count(original: Authorization, target_minor: int) -> int:
+def _purchase_count_change(original: Authorization, target_minor: int) -> int:
     """-1 if nothing of the sale remains held or cleared: it no longer counts as a purchase."""
     return -1 if target_minor == 0 and not original.cleared_minor else 0
 
@@ -148,20 +148,22 @@ def _reverse_increment(
     command: Reverse, name: str, original: Authorization, account: Account | None
 ) -> FollowUpResult:
     """Reverse one increment, all of it or down to DE95; the rest of its authorization stays."""
-    increment = original.raised[name]
+    increment = original.increments[name]
     left_minor = min(command.remaining_minor or 0, increment.left_minor)
-    asked_minor = increment.left_minor - left_minor
+    requested_minor = increment.left_minor - left_minor
     hold = open_hold(original, account)
-    if hold is None or not asked_minor:
+    if hold is None or not requested_minor:
         held_minor = hold.amount_minor if hold is not None else 0
         remark: MatchResult | None = None if hold is not None else "nothing_held"
         unchanged = IncrementSet(name, left_minor, increment.day, increment.counted_minor)
-        lowered = () if hold is not None else _lower_lapsed(original, account, asked_minor)
+        lowered = () if hold is not None else _lower_lapsed(original, account, requested_minor)
         record = FollowUpRecord("reversal", 0, held_minor, remark, name, left_minor)
         return FollowUpResult(OK, (*lowered, unchanged), record)
-    target_minor = max(0, hold.amount_minor - asked_minor)
+    target_minor = max(0, hold.amount_minor - requested_minor)
     released_minor = hold.amount_minor - target_minor
-    usage = reverse_usage(original, released_minor, _count(original, target_minor), name, left_minor)
+    usage = reverse_usage(
+        original, released_minor, _purchase_count_change(original, target_minor), name, left_minor
+    )
     record = FollowUpRecord(
         "reversal", released_minor, target_minor, None, name, left_minor, uncounted=usage.uncounted
     )
@@ -198,7 +200,7 @@ def _reverse_without_hold(
     return FollowUpResult(OK, (update,), FollowUpRecord("reversal", 0, 0, "nothing_held"))
 
 
-def _left_by(command: Reverse, hold: Hold) -> int:
+def _remaining_minor(command: Reverse, hold: Hold) -> int:
     """The amount that stays held: all except one increment, the amount in DE95, or nothing."""
     if command.increment_minor is not None:
         return max(0, hold.amount_minor - command.increment_minor)

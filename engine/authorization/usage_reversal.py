@@ -24,7 +24,7 @@ def reverse_usage(
 ) -> UsageReversal:
     """Subtract ``amount_minor`` from the usage of ``original``, and add ``count`` (0 or -1) to the purchases
     of its first day. The increment ``named`` comes first if given, and ``left_minor`` remains of it."""
-    order = list(reversed(original.raised))
+    order = list(reversed(original.increments))
     if named is not None:
         order.remove(named)
         order.insert(0, named)
@@ -32,7 +32,7 @@ def reverse_usage(
     uncounted: dict[str, int] = {}
     rest_minor = amount_minor
     for name in order:
-        increment = original.raised[name]
+        increment = original.increments[name]
         part_minor = min(rest_minor, increment.counted_minor)
         if part_minor:
             effects.append(UsageCounted(increment.day, -part_minor, 0))

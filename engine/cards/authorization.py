@@ -41,9 +41,9 @@ class Authorization(msgspec.Struct, kw_only=True):
     closed: Closed | None = None
     """The end of the authorization if a command ended it. A lapse is not recorded here."""
     decline_reason: str | None = None
-    raised: dict[str, Increment] = msgspec.field(default_factory=dict)
-    """Its increments, oldest first, by the reference of their message (``reference_of_message``); also the
-    amount that an advice added on a later day."""
+    increments: dict[str, Increment] = msgspec.field(default_factory=dict)
+    """Oldest first, by the reference of their message (``reference_of_message``). An amount that an advice
+    added on a later day is stored like an increment."""
     stands_for: tuple[str, ...] = ()
     """The references of the message that an advice replaced, or preceded."""
 
@@ -73,7 +73,7 @@ class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether an increment can raise it (``engine.cards.authorization_states``)."""
 
 
-def names(authorization: Authorization) -> tuple[str, ...]:
+def references_of(authorization: Authorization) -> tuple[str, ...]:
     """All references of ``authorization``."""
     own = (reference_of_id(authorization.id), reference_of_message(authorization.command_key))
     if authorization.network_txn_id is None:

@@ -1,6 +1,6 @@
 """The authorizations of one card in its owner's memory, indexed by their references.
 
-The reference of a message or of an id names one authorization, or is recorded to name none. A network
+The reference of a message or of an id names one authorization, or is recorded as absent. A network
 transaction id names all authorizations that share it, and ``engine.cards.originals`` chooses one. Older ones
 may not be in memory; then their group is not *complete*.
 """
@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from engine.cards.account import Account
-from engine.cards.authorization import Authorization, names
+from engine.cards.authorization import Authorization, references_of
 from engine.cards.originals import advice_may_replace, find, find_replacing_advice, is_certain
 from engine.commands import (
     AuthorizationCommand,
@@ -65,7 +65,7 @@ class AuthorizationIndex:
 
     def add(self, authorization: Authorization) -> None:
         """Add an authorization that has just been opened, under all its references."""
-        for reference in names(authorization):
+        for reference in references_of(authorization):
             before = self._named.pop(reference, authorization)
             self._named[reference] = authorization
             if not is_network(reference) or before is authorization:
@@ -148,7 +148,7 @@ class AuthorizationIndex:
             not is_network(reference) or (isinstance(before, NetworkGroup) and before.complete)
         ):
             return
-        found = [self._same(each) for each in read]
+        found = [self._existing_or_added(each) for each in read]
         if not is_network(reference):
             self._named[reference] = found[0] if found else None
             return
@@ -172,7 +172,7 @@ class AuthorizationIndex:
             if all(id(each) not in evicted for each in (_members(found) or (None,)))
         }
 
-    def _same(self, read: Authorization) -> Authorization:
+    def _existing_or_added(self, read: Authorization) -> Authorization:
         """The copy in memory if there is one; else ``read``, which is added under its id and its message."""
         mine = self._named.get(reference_of_id(read.id))
         if isinstance(mine, Authorization):

@@ -17,8 +17,8 @@ from engine.cards.authorization import (
     OriginalView,
     gateway_open_minor,
     has_lapsed,
-    names,
     open_hold,
+    references_of,
     unpresented_refund_minor,
 )
 from engine.cards.card import Card, edge_reversal_mark, has_tombstone
@@ -80,7 +80,7 @@ def _next(**events: str) -> dict[Event, frozenset[State]]:
 
 
 OPENINGS: Final[Mapping[Opening, frozenset[State]]] = {
-    # Each can be reversed before it comes.
+    # Each message can be reversed before it arrives.
     "authorization": frozenset({"held", "declined", "reversed", "reversed_by_edge", "declined_and_reversed"}),
     "verification": frozenset({"verified"}),
     "refund": frozenset({"refund_open", "refund_declined", "refund_reversed"}),
@@ -114,7 +114,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, frozenset[State]]]] = {
         increment="held partially_cleared lapsed",
         presentment="lapsed cleared",
         reversal="lapsed reversed cleared",
-        # Of an increment alone; an edge's reversal of the whole sale changes nothing.
+        # An edge's reversal of one increment; its reversal of the whole sale changes nothing.
         edge_reversal="lapsed reversed_by_edge",
         advice="held partially_cleared",
     ),
@@ -191,7 +191,7 @@ def is_reversed_by_edge(card: Card, authorization: Authorization, now_ms: int) -
         return False
     mark = edge_reversal_mark(reference_of_message(authorization.command_key))
     by_edge = has_tombstone(card, (mark,), now_ms)
-    return by_edge and not has_tombstone(card, names(authorization), now_ms)
+    return by_edge and not has_tombstone(card, references_of(authorization), now_ms)
 
 
 def _refund_state(refund: Authorization) -> State:

@@ -11,7 +11,7 @@ import msgspec
 from engine.commands import is_message
 from engine.controls import Control, control_view
 from engine.instant import DAY_MS, to_text
-from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_FORGOTTEN_MAX
+from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_DELETED_MAX
 from engine.money import format_minor
 
 TRANSITIONS: Final[dict[str, frozenset[str]]] = {
@@ -108,7 +108,7 @@ def is_reversed_or_replaced(card: Card, references: Iterable[str], now_ms: int) 
 
 
 def add_tombstones(card: Card, references: Iterable[str], now_ms: int) -> None:
-    """Add tombstones, and delete at most ``TOMBSTONES_FORGOTTEN_MAX`` expired ones, which bounds the cost of
+    """Add tombstones, and delete at most ``TOMBSTONES_DELETED_MAX`` expired ones, which bounds the cost of
     a command."""
     tombstones = card.tombstones
     oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS
@@ -116,7 +116,7 @@ def add_tombstones(card: Card, references: Iterable[str], now_ms: int) -> None:
         if tombstones.get(reference, oldest_ms) <= oldest_ms:
             tombstones.pop(reference, None)
             tombstones[reference] = now_ms
-    for reference, recorded_ms in list(islice(tombstones.items(), TOMBSTONES_FORGOTTEN_MAX)):
+    for reference, recorded_ms in list(islice(tombstones.items(), TOMBSTONES_DELETED_MAX)):
         if recorded_ms > oldest_ms:
             return
         del tombstones[reference]

@@ -23,7 +23,7 @@ class Hold(msgspec.Struct, eq=False, gc=False):
     authorization_id: str
     amount_minor: int
     expires_ms: int
-    place: int = -1
+    heap_index: int = -1
     """Its index in the account's heap (``engine.cards.expiries``)."""
 
     def __eq__(self, other: object) -> bool:

@@ -2,7 +2,7 @@
 
 Such a group has a sale, its refunds, perhaps a second attempt after a decline. A follow-up about a sale finds
 the sale; if it names a message too, it finds the sale of that message. A presented refund finds the
-authorized refund that it settles. ``ops/docs/WIRE.md`` has the rules ("How messages find each other").
+authorized refund that it clears. ``ops/docs/WIRE.md`` has the rules ("How messages find each other").
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from engine.commands import Advise, AuthorizationCommand, Present, Reverse, is_m
 
 _OPEN: Final = 0
 _LAPSED: Final = 1
-_OVER: Final = 2
-_FORCED: Final = 3
+_CLOSED: Final = 2
+_FORCE_POST: Final = 3
 _DECLINED: Final = 4
 _OTHER: Final = 5
 """Ranks of the members of a group for a follow-up about its sale, the best first."""
@@ -44,7 +44,7 @@ def find(
         if rank < best_rank:
             best, best_rank = member, rank
     if isinstance(command, Present):
-        return best if best_rank <= _OVER else None
+        return best if best_rank <= _CLOSED else None
     if isinstance(command, Reverse):
         return best
     return best if best_rank < _OTHER else None
@@ -65,9 +65,9 @@ def find_replacing_advice(
 
 
 def advice_may_replace(command: AuthorizationCommand, found: Authorization) -> bool:
-    """Whether a reversal of ``found``, which is reversed already, may mean the advice that replaced it.
+    """Whether a reversal of ``found``, which is reversed already, may concern the advice that replaced it.
 
-    An edge's own reversal means the message alone.
+    An edge's own reversal concerns the message only.
     """
     reverses = isinstance(command, Reverse) and not command.late
     return reverses and found.network_txn_id is not None and found.closed == "released"
@@ -107,12 +107,12 @@ def _named(
 def _is_named(member: Authorization, references: Sequence[str]) -> bool:
     """Whether ``references`` name the message of ``member`` or of one of its increments."""
     own = reference_of_message(member.command_key)
-    return any(name == own or name in member.raised for name in references)
+    return any(name == own or name in member.increments for name in references)
 
 
 def _rank(member: Authorization, account: Account | None, now_ms: int) -> int:
     if member.kind == "force_post":
-        return _FORCED
+        return _FORCE_POST
     if member.kind != "purchase":
         return _OTHER
     if member.decline_reason is not None:
@@ -122,7 +122,7 @@ def _rank(member: Authorization, account: Account | None, now_ms: int) -> int:
         return _OPEN if hold.expires_ms > now_ms else _LAPSED
     if has_lapsed(member, account):
         return _LAPSED
-    return _OPEN if gateway_open_minor(member) else _OVER
+    return _OPEN if gateway_open_minor(member) else _CLOSED
 
 
 def _refund(members: Sequence[Authorization], amount_minor: int) -> Authorization | None:

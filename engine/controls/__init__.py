@@ -4,8 +4,8 @@
 The names of the kinds, the public view, the schema of events and the API's views derive from it;
 ``CONTRIBUTING.md`` ("A card control") lists the files of a new kind.
 
-A control is a tagged value. Its ``check`` is total and returns the trace step of its rule. A card can have
-several controls of one kind; all of them must pass.
+A control is a tagged value. Its ``check`` never raises; it returns the trace step of its rule. A card can
+have several controls of one kind; all of them must pass.
 """
 
 from __future__ import annotations

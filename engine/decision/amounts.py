@@ -6,8 +6,9 @@ from engine.commands import Authorize
 from engine.decision.inputs import Inputs
 
 
-def delegates(command: Authorize, inputs: Inputs) -> bool:
-    """Whether the programme decides last; it does not decide on refunds and account verifications."""
+def programme_decides(command: Authorize, inputs: Inputs) -> bool:
+    """Whether the programme makes the final decision: on purchases of delegated programmes, not on refunds
+    and account verifications."""
     return inputs.decisioning == "delegated" and command.kind == "purchase" and command.amount_minor > 0
 
 
@@ -29,11 +30,11 @@ def stand_in_minor(command: Authorize) -> int:
 def approvable_minor(command: Authorize, inputs: Inputs) -> int:
     """The amount that the platform's rules allow, limited by the programme's answer; 0 if a smaller approval
     is the only one possible and the terminal does not take it."""
-    if stands_in(inputs) and delegates(command, inputs):
+    if stands_in(inputs) and programme_decides(command, inputs):
         return stand_in_minor(command)
     affordable = affordable_minor(command, inputs)
     limit_minor = inputs.endpoint_result.approved_minor if inputs.endpoint_result else None
-    if inputs.rules and not delegates(command, inputs):
+    if inputs.rules and not programme_decides(command, inputs):
         # The programme left its decisions to the platform after the call.
         limit_minor = None
     if limit_minor is None or affordable <= limit_minor:

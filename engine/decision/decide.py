@@ -1,7 +1,8 @@
 """The decision: ordered rules over a command and the state of its card, account and programme.
 
-``authorize`` is total and pure. Its inputs are stored with the decision, and a replay must give the same
-bytes. The rules run in order of precedence; the first that fails names the reason and ends the evaluation.
+``authorize`` is pure and never raises. Its inputs are stored with the decision, and a replay must give the
+same bytes. The rules run in order of precedence; the first that fails names the reason and ends the
+evaluation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 
 from engine.commands import Authorize
 from engine.decision import risk
-from engine.decision.amounts import approvable_minor, delegates
+from engine.decision.amounts import approvable_minor, programme_decides
 from engine.decision.inputs import Inputs, cvv2_failures_on, day_of
 from engine.decision.programme_rule import programme_rule, stand_in_for
 from engine.decision.rules import purchase_rules, refund_rules, verification_rules
@@ -84,7 +85,7 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
 
 def must_call_endpoint(command: Authorize, inputs: Inputs) -> bool:
     """Whether the platform's own rules pass and the programme's endpoint, not called yet, must decide."""
-    if inputs.endpoint_result is not None or not delegates(command, inputs):
+    if inputs.endpoint_result is not None or not programme_decides(command, inputs):
         return False
     day = day_of(inputs)
     points = risk.score(command, cvv2_failures_on(inputs, day))
@@ -105,7 +106,7 @@ def _decided_by(
         return "stand_in"
     if inputs.endpoint_result is None or inputs.endpoint_result.decision is None:
         return "platform"
-    by_programme = reason in {None, "programme_declined"} and delegates(command, inputs)
+    by_programme = reason in {None, "programme_declined"} and programme_decides(command, inputs)
     return "programme" if by_programme else "platform"
 
 

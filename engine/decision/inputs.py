@@ -63,7 +63,8 @@ class Inputs(msgspec.Struct, frozen=True, array_like=True, tag=INPUTS_LAYOUT, gc
     rules: int = 0
     """The version of the rules that decide (``RULES``); inputs stored without it are of version 0."""
     reversed_early: bool = False
-    """Whether a reversal of this message came before it. The decision is the same, but nothing is held."""
+    """Whether a reversal of this message came before it, or an advice has replaced it. The decision is the
+    same, but nothing is held."""
 
 
 def day_of(inputs: Inputs) -> str:

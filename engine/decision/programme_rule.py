@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from engine.commands import Authorize
-from engine.decision.amounts import approvable_minor, delegates, stand_in_minor, stands_in
+from engine.decision.amounts import approvable_minor, programme_decides, stand_in_minor, stands_in
 from engine.decision.inputs import Inputs
-from engine.programmes.stand_in import APPROVING, Grant, StandIn, confirmed
+from engine.programmes.stand_in import APPROVING, Grant, StandIn, rule_at_decision
 from engine.trace import TraceStep, verdict
 
 _APPROVED_FOR_LESS: Final = "approved_for_less"
@@ -25,7 +25,7 @@ def stand_in_for(command: Authorize, inputs: Inputs) -> StandIn | None:
     assert result.trigger is not None, "a call without a usable answer has a trigger"
     grant = result.grant or Grant("budget_unreachable")
     amount_minor = stand_in_minor(command)
-    rule = confirmed(grant.rule, amount_minor, inputs.declared_remaining_minor)
+    rule = rule_at_decision(grant.rule, amount_minor, inputs.declared_remaining_minor)
     exposure_minor = amount_minor if rule == APPROVING else 0
     return StandIn(rule, result.trigger, grant.outage_id, exposure_minor, grant.used_minor, grant.limit_minor)
 
@@ -35,7 +35,7 @@ def programme_rule(
 ) -> str | None:
     """The reason of a decline by the programme or in stand-in; ``None`` when it approves, or when the
     programme does not decide."""
-    if not delegates(command, inputs):
+    if not programme_decides(command, inputs):
         return None
     if stand_in is not None:
         return _stand_in_rule(stand_in, trace)

@@ -1,7 +1,7 @@
 """Execute one command on one card: decide, apply the effects, and return the rows, events and reply.
 
-``execute`` is pure: it depends on its arguments only, and changes no state but theirs. ``actors.cards.rows``
-turns its result into rows.
+``execute`` is pure: its result depends only on its arguments, and it changes nothing but the state in them.
+``actors.cards.rows`` turns its result into rows.
 """
 
 from __future__ import annotations
@@ -89,15 +89,15 @@ def _follow_up(command: Reverse | Present | Advise, context: CommandContext, now
         result = late.with_network_approval_marks(command, card, original, result, now_ms)
     held_before = original is not None and open_hold(original, account) is not None
     apply(context, lapsed, result.effects)
-    about = _about(command, result, original)
-    events = follow_up_events(command, card, account, result, about, held_before, now_ms)
+    authorization_id = _authorization_id(command, result, original)
+    events = follow_up_events(command, card, account, result, authorization_id, held_before, now_ms)
     if isinstance(command, Advise) and original is not None:
         events = network_decision.superseding_event(command, card, original, result) + events
     if context.programme.mode == "gateway":
         events += instructions.of_follow_up(command, result, original, now_ms)
-    answer = WireAnswer(result.response_code, about or "")
+    answer = WireAnswer(result.response_code, authorization_id or "")
     record = None if result.record is None else msgspec.structs.replace(result.record, rules=RULES)
-    return Executed(answer, True, (*lapsed, *result.effects), events, None, record, about)
+    return Executed(answer, True, (*lapsed, *result.effects), events, None, record, authorization_id)
 
 
 def _follow_up_result(
@@ -117,8 +117,10 @@ def _follow_up_result(
     return advise(command, card, original, account, programme, day, now_ms)
 
 
-def _about(command: CardCommand, result: FollowUpResult, original: Authorization | None) -> str | None:
-    """The transaction that a follow-up opened or named."""
+def _authorization_id(
+    command: CardCommand, result: FollowUpResult, original: Authorization | None
+) -> str | None:
+    """The authorization that a follow-up opened, or else the one to which it refers."""
     if any(isinstance(effect, AuthorizationOpened) for effect in result.effects):
         return command.id
     return original.id if original else None
@@ -135,10 +137,10 @@ def _expire(command: Expire, context: CommandContext, now_ms: int) -> Executed:
     still_open = context.original is not None and open_hold(context.original, context.account) is not None
     effects = (HoldLapsed(hold.id, hold.authorization_id),) if hold is not None and still_open else ()
     apply(context, lapsed, effects)
-    about = context.original.id if context.original else None
-    reply = Done(200, {"authorization_id": about, "status": "lapsed"})
+    authorization_id = context.original.id if context.original else None
+    reply = Done(200, {"authorization_id": authorization_id, "status": "lapsed"})
     record = FollowUpRecord("lapse", hold.amount_minor if hold else 0)
-    return Executed(reply, bool(lapsed or effects), (*lapsed, *effects), (), None, record, about)
+    return Executed(reply, bool(lapsed or effects), (*lapsed, *effects), (), None, record, authorization_id)
 
 
 def _declare_balance(command: DeclareBalance, card: Card, now_ms: int) -> Executed:

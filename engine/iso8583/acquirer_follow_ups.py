@@ -55,14 +55,14 @@ class FirstMessage(msgspec.Struct, frozen=True):
 
 def increment(sale: Sale, references: References, first: FirstMessage) -> Message:
     """The 0100 that adds the amount of ``sale`` to the authorized amount."""
-    return _later("0100", sale, references, first, {TAG_OPERATION: INCREMENT})
+    return _follow_up_of_sale("0100", sale, references, first, {TAG_OPERATION: INCREMENT})
 
 
 def reversal_advice(
     sale: Sale, references: References, first: FirstMessage, remaining_minor: int | None
 ) -> Message:
     """The 0420 that reverses a sale: in full, or down to ``remaining_minor`` (DE95)."""
-    message = _later("0420", sale, references, first, {})
+    message = _follow_up_of_sale("0420", sale, references, first, {})
     if remaining_minor is not None:
         message.fields[95] = write_replacement_amount(remaining_minor)
     return message
@@ -77,12 +77,12 @@ def presentment(
 ) -> Message:
     """The 0220 of ``sale``; a force post has no ``first`` message."""
     tags = {TAG_PRESENTMENT: write_presentment_reference(reference), TAG_FINAL: write_final(final)}
-    return _later("0220", sale, references, first, tags)
+    return _follow_up_of_sale("0220", sale, references, first, tags)
 
 
 def timeout_reversal(request: Message) -> Message:
     """The 0420 for a ``request`` (0100) without an answer in time. It has the references of ``request``."""
-    return _about_itself("0420", request, {}, {})
+    return _follow_up_of_request("0420", request, {}, {})
 
 
 def increment_timeout_reversal(request: Message, remaining_minor: int) -> Message:
@@ -97,10 +97,10 @@ def increment_timeout_reversal(request: Message, remaining_minor: int) -> Messag
 
 def stand_in_advice(request: Message, approval_code: str) -> Message:
     """The 0120 for a ``request`` (0100) that the network approved in the issuer's stead."""
-    return _about_itself("0120", request, {38: approval_code, 39: APPROVED}, {TAG_STAND_IN: ""})
+    return _follow_up_of_request("0120", request, {38: approval_code, 39: APPROVED}, {TAG_STAND_IN: ""})
 
 
-def _later(
+def _follow_up_of_sale(
     mti: str, sale: Sale, references: References, first: FirstMessage | None, tags: dict[str, str]
 ) -> Message:
     fields = authorization_request(sale, references).fields
@@ -110,7 +110,7 @@ def _later(
     return Message(mti, fields)
 
 
-def _about_itself(mti: str, request: Message, more: dict[int, str], tags: dict[str, str]) -> Message:
+def _follow_up_of_request(mti: str, request: Message, more: dict[int, str], tags: dict[str, str]) -> Message:
     fields = request.fields
     first = FirstMessage(fields[32], fields[11], fields[7])
     return Message(mti, fields | more | {48: write_private(_repeated(fields) | tags), 90: first.elements})

@@ -43,21 +43,21 @@ def frame(payload: bytes) -> bytes:
 class FrameCutter:
     """Cuts the bytes of one connection into frames. Buffers at most one incomplete frame."""
 
-    __slots__ = ("_held", "_oversized", "_to_skip")
+    __slots__ = ("_buffered", "_oversized", "_to_skip")
 
     def __init__(self) -> None:
-        self._held = b""
+        self._buffered = b""
         self._oversized: BadFrame | None = None
         self._to_skip = 0
 
     @property
     def partial(self) -> bool:
         """Whether a frame is incomplete."""
-        return bool(self._held) or self._oversized is not None
+        return bool(self._buffered) or self._oversized is not None
 
     def feed(self, received: bytes) -> list[bytes | BadFrame]:
         """The frames that ``received`` completes, in order."""
-        data = self._held + received if self._held else received
+        data = self._buffered + received if self._buffered else received
         frames: list[bytes | BadFrame] = []
         at, end = self._skip(data, frames), len(data)
         while end - at >= LENGTH_BYTES:
@@ -77,7 +77,7 @@ class FrameCutter:
                 self._oversized = BadFrame(announced, data[start : start + FRAME_BYTES_MAX])
                 self._to_skip = announced
                 at = start + self._skip(data[start:], frames)
-        self._held = data[at:]
+        self._buffered = data[at:]
         return frames
 
     def _skip(self, data: bytes, frames: list[bytes | BadFrame]) -> int:

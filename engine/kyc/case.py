@@ -98,8 +98,8 @@ def receive(case: Case, tokens: Mapping[str, str], document_type: str | None, no
     )
 
 
-def settle(case: Case, verdict: Verdict, document_expiry: date | None, now_ms: int) -> Case:
-    """The case after an evaluation with a result."""
+def conclude(case: Case, verdict: Verdict, document_expiry: date | None, now_ms: int) -> Case:
+    """The case after an evaluation with the result ``verdict``."""
     counted = msgspec.structs.replace(case, attempts=case.attempts + 1, tries=0)
     if verdict.outcome == "passed":
         return _passed(counted, document_expiry, now_ms)

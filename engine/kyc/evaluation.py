@@ -17,7 +17,7 @@ import msgspec
 
 from engine.kyc.facts import CaseFacts, Outcome, Reason, Verdict
 from engine.kyc.flows import DOCUMENT, ZONE
-from engine.kyc.names import Likeness, with_record, with_zone
+from engine.kyc.names import Likeness, compare_with_record, compare_with_zone
 from engine.limits import KYC_AGE_YEARS_MIN, KYC_ATTEMPTS_MAX
 from engine.mrz.dates import birth_date, expiry_date
 from engine.mrz.states import SPECIMEN, alpha2_of
@@ -48,7 +48,7 @@ _OUTCOMES: Final[dict[Severity, Outcome]] = {
 }
 _ZONE_CODES: Final = {"passport": "P", "national_id": "ICA", "residence_permit": "ICAR"}
 """First letters of the document code that each type of document has; a driving licence has no zone."""
-_FILLING: Final = re.compile(r"[^A-Z0-9]")
+_NOT_ALPHANUMERIC: Final = re.compile(r"[^A-Z0-9]")
 
 
 def evaluate(facts: CaseFacts) -> Verdict:
@@ -85,7 +85,7 @@ def _age(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
 def _name_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     if zone is None:
         return None
-    likeness = with_zone(facts.given["given_name"], facts.given["family_name"], zone)
+    likeness = compare_with_zone(facts.given["given_name"], facts.given["family_name"], zone)
     if likeness is Likeness.SAME:
         return None
     different = likeness is Likeness.DIFFERENT
@@ -98,7 +98,7 @@ def _name_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
         (facts.given["given_name"], facts.holder.given_name),
         (facts.given["family_name"], facts.holder.family_name),
     )
-    same = all(with_record(one, other) is Likeness.SAME for one, other in pairs)
+    same = all(compare_with_record(one, other) is Likeness.SAME for one, other in pairs)
     return None if same else Finding("name_mismatch", Severity.REVIEW)
 
 
@@ -121,13 +121,16 @@ def _birth_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None
 def _address_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     known = (facts.holder.country, facts.holder.postcode)
     given = (facts.given["address_country"], facts.given["address_postcode"])
-    same = all(one is None or _squeezed(one) == _squeezed(two) for one, two in zip(known, given, strict=True))
+    same = all(
+        one is None or _alphanumerics(one) == _alphanumerics(two)
+        for one, two in zip(known, given, strict=True)
+    )
     return None if same else Finding("address_mismatch", Severity.REVIEW)
 
 
 def _document_number(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     given = facts.given.get("document_number")
-    if zone is None or given is None or _squeezed(given) == _squeezed(zone.number):
+    if zone is None or given is None or _alphanumerics(given) == _alphanumerics(zone.number):
         return None
     return Finding("id_number_mismatch", Severity.FAIL)
 
@@ -164,8 +167,8 @@ def _nationality(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     return Finding("risk_threshold", Severity.REVIEW)
 
 
-def _squeezed(text: str) -> str:
-    return _FILLING.sub("", text.upper())
+def _alphanumerics(text: str) -> str:
+    return _NOT_ALPHANUMERIC.sub("", text.upper())
 
 
 RULES: Final[tuple[Rule, ...]] = (

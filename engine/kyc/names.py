@@ -31,7 +31,7 @@ class Likeness(Enum):
     """One name uses a script for which the standard has no spellings."""
 
 
-def with_zone(given_name: str, family_name: str, zone: Zone) -> Likeness:
+def compare_with_zone(given_name: str, family_name: str, zone: Zone) -> Likeness:
     """Agreement of the names in a form with those in a zone.
 
     The family name must equal that of the zone. The given names may be the first of those in the zone,
@@ -50,7 +50,7 @@ def with_zone(given_name: str, family_name: str, zone: Zone) -> Likeness:
     return Likeness.PARTIAL
 
 
-def with_record(one: str, other: str) -> Likeness:
+def compare_with_record(one: str, other: str) -> Likeness:
     """Agreement of two names from forms."""
     first, second = spelled(one), spelled(other)
     if first is None or second is None:

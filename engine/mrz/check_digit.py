@@ -1,8 +1,8 @@
 """The check digit of a machine-readable zone (ICAO Doc 9303-3, section 4.9).
 
 The digit detects a changed character unless its value changes by a multiple of 10: ``<``, ``0``, ``A``, ``K``
-and ``U`` are equivalent, as are ``1``, ``B``, ``L`` and ``V``, and so on. The grammar of the fields closes
-part of that gap, because dates consist of digits.
+and ``U`` are equivalent, as are ``1``, ``B``, ``L`` and ``V``, and so on. The grammar of the fields detects
+some of these changes: a date, for example, accepts digits only.
 """
 
 from __future__ import annotations

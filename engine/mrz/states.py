@@ -9,7 +9,7 @@ from iso3166 import countries_by_alpha3
 SPECIMEN: Final = "UTO"
 """Utopia, the issuer of the standard's specimens."""
 
-_OF_STATES: Final = {
+_STATE_ALIASES: Final = {
     "D": "DE",
     "GBD": "GB",
     "GBN": "GB",
@@ -20,7 +20,7 @@ _OF_STATES: Final = {
     "UNK": "XK",
 }
 """Codes that differ from ISO 3166-1, and the alpha-2 code of their state."""
-_OF_OTHERS: Final = frozenset(
+_OTHER_CODES: Final = frozenset(
     {
         *("EUE", "UNO", "UNA", "XBA", "XIM", "XCC", "XCE", "XCO", "XEC", "XPO", "XES", "XMP", "XOM", "XDC"),
         *("XXA", "XXB", "XXC", "XXX", SPECIMEN),
@@ -31,10 +31,10 @@ _OF_OTHERS: Final = frozenset(
 
 def is_state(code: str) -> bool:
     """Whether ``code`` (without fillers) is a valid issuer or nationality."""
-    return code in countries_by_alpha3 or code in _OF_STATES or code in _OF_OTHERS
+    return code in countries_by_alpha3 or code in _STATE_ALIASES or code in _OTHER_CODES
 
 
 def alpha2_of(code: str) -> str | None:
     """The ISO 3166-1 alpha-2 code of a state; ``None`` for an organization or a stateless person."""
     country = countries_by_alpha3.get(code)
-    return country.alpha2 if country else _OF_STATES.get(code)
+    return country.alpha2 if country else _STATE_ALIASES.get(code)

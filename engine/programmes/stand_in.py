@@ -167,7 +167,7 @@ def _rule(policy: StandInPolicy, request: StandInRequest, used_minor: int) -> Ru
     return APPROVING
 
 
-def confirmed(rule: Rule, amount_minor: int, declared_remaining_minor: int | None) -> Rule:
+def rule_at_decision(rule: Rule, amount_minor: int, declared_remaining_minor: int | None) -> Rule:
     """The rule at the time of the card's decision: the declared balance may have changed since the
     request."""
     if rule != APPROVING:

@@ -73,7 +73,7 @@ BOOKS: Final[dict[str, str]] = {
     "a hold belongs to its transaction, and only the newest may be held or captured": """
         SELECT h.id, (h.card_id, h.account_id) = (t.card_id, c.account_id)
             AND (h.id = t.hold_id OR h.state = 'lapsed' OR (
-                -- An edge had undone it, and the network's own approval holds it again.
+                -- The edge reversed it as late, and the network's own approval placed a new hold.
                 h.state = 'released' AND EXISTS (
                     SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise'
                         AND a.decision::jsonb ->> 'decided' = 'approved')))

@@ -218,9 +218,9 @@ def _execute(
     original: Authorization | None = None
     if isinstance(command, AuthorizationCommand):
         original = replayed.known.find_original(command, replayed.account, at_ms)
-    consulted = inputs.endpoint_result if inputs else None
+    endpoint_result = inputs.endpoint_result if inputs else None
     return execute(
-        command, CommandContext(replayed.card, replayed.account, config, original, consulted), at_ms
+        command, CommandContext(replayed.card, replayed.account, config, original, endpoint_result), at_ms
     )
 
 

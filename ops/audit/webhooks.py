@@ -7,7 +7,7 @@ from typing import Final
 from engine.limits import EVENT_RETENTION_DAYS
 from engine.webhooks.schedule import ATTEMPTS_MAX, OFFSETS_SECONDS
 
-_SETTLED: Final = "10 seconds"
+_UNCHANGED_FOR: Final = "10 seconds"
 """The endpoint must have been unchanged for this long before the event: the relay may not have seen a later
 change."""
 _OFFSETS: Final = f"ARRAY[{', '.join(map(str, OFFSETS_SECONDS))}]::float8[]"
@@ -19,7 +19,7 @@ WEBHOOKS: Final[dict[str, str]] = {
         JOIN webhook_endpoints w ON w.tenant_id = e.tenant_id AND w.live = e.live
         LEFT JOIN deliveries d ON d.event_id = e.id AND d.endpoint_id = w.id AND NOT d.redelivery
         WHERE w.status = 'enabled' AND w.event_types && ARRAY[e.type, '*']
-            AND w.updated_at < e.created_at - interval '{_SETTLED}'
+            AND w.updated_at < e.created_at - interval '{_UNCHANGED_FOR}'
             AND e.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'""",
     # The result of the newest attempt may not be recorded yet.
     "attempts of a delivery are numbered from 1, and at most as many as scheduled": f"""

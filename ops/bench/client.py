@@ -70,14 +70,14 @@ class Client:
     async def cards(self, card_ids: list[str]) -> list[dict[str, str]]:
         """Numbers and expiries (YYMM) of cards, as a terminal would read them."""
         connection = NetworkDbConnection(self._settings.database_dsn, "stanchion-bench")
-        custody = CardSecrets(Vault.from_settings(self._settings))
-        found = await cards_by_id(connection, custody).find_all(card_ids)
+        card_secrets = CardSecrets(Vault.from_settings(self._settings))
+        found = await cards_by_id(connection, card_secrets).find_all(card_ids)
         connection.close()
         # Joining uses the characters behind the mask.
         return [
-            {"card_id": card_id, "pan": "".join(plastic.pan), "expiry": "".join(plastic.expiry)}
-            for card_id, plastic in zip(card_ids, found, strict=True)
-            if plastic is not None
+            {"card_id": card_id, "pan": "".join(credentials.pan), "expiry": "".join(credentials.expiry)}
+            for card_id, credentials in zip(card_ids, found, strict=True)
+            if credentials is not None
         ]
 
     async def pids(self, names: list[str]) -> dict[str, int]:
@@ -142,7 +142,7 @@ class Client:
 
     def _submit(self, command: Command) -> Awaitable[Reply]:
         return self._router.submit(
-            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS
+            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, reply_timeout_ms=REST_DEADLINE_MS
         )
 
 

@@ -19,7 +19,7 @@ from engine.replies import Reply, WireAnswer
 Submit = Callable[[CardCommand], Awaitable[Reply]]
 APPROVED: Final = "00"
 _STANS: Final = 1_000_000
-_DRAWN: Final = 10_007
+_DRAWS: Final = 10_007
 # One counter for all spends of the process; two counters could produce the same number.
 _numbers: Final = itertools.count(random.randrange(_STANS))
 
@@ -138,7 +138,7 @@ def spends(
     """Endless spends on cards drawn by weight, uniformly, or ``in_turn``; every wire identity is new on this
     machine."""
     # Drawn in advance: a generator that shares the processor must be cheap.
-    order = cards if in_turn else random.Random(len(cards)).choices(cards, weights, k=_DRAWN)
+    order = cards if in_turn else random.Random(len(cards)).choices(cards, weights, k=_DRAWS)
     drawn = itertools.cycle(order)
     acquirer_id = str(900_000_000 + os.getpid())
     for number in _numbers:

@@ -1,6 +1,6 @@
--- The rival inside the database: the rules of engine/decision/rules.py that the benchmark's spends meet, in PL/pgSQL, and the
--- same rows. bench_authorize_all decides a batch in one call; bench_judge decides one spend and writes nothing. Programmes and
--- controls are columns, not JSON. The functions know purchases for a fixed amount, at most one control of each kind, and cards
+-- The rival inside the database: the rules of engine/decision/rules.py that apply to the benchmark's spends, in PL/pgSQL, and the
+-- same rows. bench_authorize_all decides a batch in one call; bench_decide decides one spend and writes nothing. Programmes and
+-- controls are columns, not JSON. The functions support purchases for a fixed amount, at most one control of each kind, and cards
 -- that share no account.
 
 CREATE TABLE bench_programmes (
@@ -93,7 +93,7 @@ CREATE TYPE bench_card AS (
     per_day_amount_cap bigint
 );
 
--- What was decided, and every text that has to be written of it.
+-- The decision on one spend, and the texts of its rows.
 CREATE TYPE bench_verdict AS (
     reason          text,
     response_code   text,
@@ -113,7 +113,7 @@ CREATE TYPE bench_verdict AS (
 
 CREATE TYPE bench_answer AS (place integer, response_code text, approved_minor bigint);
 
--- One spend of a batch with everything that is written of it, flat: fields of rows within rows are dear to read.
+-- One spend of a batch with the columns of all its rows. Flat, because reading fields of nested rows is slow in PL/pgSQL.
 CREATE TYPE bench_outcome AS (
     place           integer,
     id              uuid,
@@ -204,9 +204,9 @@ BEGIN
     RETURN 'within_ceilings';
 END $$;
 
-CREATE FUNCTION bench_judge(s bench_spend, c bench_card, p bench_programmes, now_ms bigint) RETURNS bench_verdict
+CREATE FUNCTION bench_decide(s bench_spend, c bench_card, p bench_programmes, now_ms bigint) RETURNS bench_verdict
 LANGUAGE plpgsql STABLE AS $$
--- The rules in the engine's order; the first that fails names the reason, and the trace ends with it.
+-- The rules in the engine's order. The first that fails gives the reason and ends the trace.
 DECLARE
     v bench_verdict;
     t text;
@@ -217,7 +217,7 @@ DECLARE
     remaining_minor bigint;
     stands_in boolean := false;
     expires_ms bigint;
-    consulted text := 'null';
+    endpoint_result text := 'null';
     shown_budget text := coalesce(p.budget_minor::text, 'null');
     risk_action text := CASE WHEN s.risk >= 90 THEN 'block' WHEN s.risk >= 50 THEN 'review' ELSE 'allow' END;
 BEGIN
@@ -235,7 +235,7 @@ BEGIN
         remaining_minor := greatest(0, c.declared_minor - c.consumed_minor);
     END IF;
     IF p.delegated THEN
-        -- The programme's owner is asked beside everything else; what it grants counts if all else passes.
+        -- The stand-in rule is computed first. It counts only if every other rule passes.
         v.rule := CASE WHEN p.on_timeout THEN bench_stand_in_rule(s, p, remaining_minor) ELSE 'not_triggered' END;
         stands_in := p.on_timeout;
         IF stands_in THEN
@@ -243,11 +243,11 @@ BEGIN
             IF v.rule = 'within_ceilings' THEN
                 v.used_minor := p.used_minor + s.amount_minor;
             END IF;
-            consulted := '[null,null,"timeout",{"rule":"' || v.rule || '","outage_id":"' || v.outage_id || '"'
+            endpoint_result := '[null,null,"timeout",{"rule":"' || v.rule || '","outage_id":"' || v.outage_id || '"'
                 || CASE WHEN v.used_minor > 0 THEN ',"used_minor":' || v.used_minor ELSE '' END
                 || CASE WHEN p.budget_minor IS NULL THEN '' ELSE ',"limit_minor":' || p.budget_minor END || '}]';
         ELSE
-            consulted := '[null,null,"timeout",{"rule":"not_triggered"}]';
+            endpoint_result := '[null,null,"timeout",{"rule":"not_triggered"}]';
         END IF;
     END IF;
 
@@ -340,7 +340,7 @@ BEGIN
         END IF;
         t := t || ',["risk","pass",' || s.risk || ',90]';
         IF s.amount_minor > c.posted_minor - c.held_minor THEN
-            -- Also where the programme decides by itself: it is asked only about what the card could pay.
+            -- Also for delegated programmes: their endpoint is called only if the card's funds cover the amount.
             t := t || ',["funds","fail",' || c.posted_minor - c.held_minor || ',' || s.amount_minor || ']';
             v.reason := 'insufficient_funds'; EXIT rules;
         ELSIF stands_in THEN
@@ -365,11 +365,11 @@ BEGIN
     END rules;
 
     IF v.reason IS NOT NULL AND v.reason NOT IN ('stand_in_declined', 'programme_declined') THEN
-        -- Something before the programme's own word has refused: nobody was asked.
+        -- An earlier rule declined, so the endpoint was not called.
         stands_in := false;
         v.used_minor := p.used_minor;
         v.outage_id := p.outage_id;
-        consulted := 'null';
+        endpoint_result := 'null';
     END IF;
     IF NOT stands_in THEN
         v.rule := NULL;
@@ -387,7 +387,7 @@ BEGIN
         || c.currency || '",' || c.exp_year || ',' || c.exp_month || ',' || c.controls || ',"' || c.day || '",' || c.day_count || ','
         || c.day_amount_minor || ',' || c.cvv2_failures || ',' || p.version || ',"' || p.status || '","managed","' || p.timezone
         || '",' || p.hold_days || ',' || c.version || ',' || c.posted_minor || ',' || c.held_minor || ',[],null,"'
-        || CASE WHEN p.delegated THEN 'delegated' ELSE 'platform' END || '",' || consulted || ','
+        || CASE WHEN p.delegated THEN 'delegated' ELSE 'platform' END || '",' || endpoint_result || ','
         || coalesce(remaining_minor::text, 'null') || ',1,false]';
     v.decision := '{"decision":"' || CASE WHEN v.reason IS NULL THEN 'approved","reason":null' ELSE 'declined","reason":"' || v.reason || '"' END
         || ',"response_code":"' || v.response_code || '","approval_code":'
@@ -420,7 +420,7 @@ END $$;
 
 CREATE FUNCTION bench_after(c bench_card, v bench_verdict) RETURNS bench_card
 LANGUAGE plpgsql IMMUTABLE AS $$
--- The card as the decision leaves it.
+-- The card after the decision.
 BEGIN
     c.seq := c.seq + 1;
     IF v.approved_minor > 0 THEN
@@ -441,9 +441,9 @@ BEGIN
     RETURN c;
 END $$;
 
-CREATE FUNCTION bench_fold(spends bench_spend[], now_ms bigint) RETURNS SETOF bench_outcome
+CREATE FUNCTION bench_decide_batch(spends bench_spend[], now_ms bigint) RETURNS SETOF bench_outcome
 LANGUAGE plpgsql AS $$
--- Each spend against the state that those before it have left; whoever calls has locked it all.
+-- Decides each spend on the state that the previous spends have left. The caller has locked all rows.
 DECLARE
     found record;
     s bench_spend;
@@ -476,7 +476,7 @@ BEGIN
             END IF;
         END IF;
         s := found.s;
-        v := bench_judge(s, c, p, now_ms);
+        v := bench_decide(s, c, p, now_ms);
         c := bench_after(c, v);
         p.outage_id := v.outage_id;
         p.used_minor := v.used_minor;
@@ -501,9 +501,9 @@ BEGIN
     PERFORM 1 FROM accounts a WHERE a.id IN (SELECT account_id FROM cards WHERE id = ANY (ids)) ORDER BY a.id FOR UPDATE;
     PERFORM 1 FROM bench_programmes p WHERE p.delegated AND p.id IN (SELECT programme_id FROM cards WHERE id = ANY (ids))
         ORDER BY p.id FOR UPDATE;
-    -- A statement of its own, which sees what those before it have waited for.
+    -- A separate statement: its snapshot includes the commits for which the locking statements waited.
     RETURN QUERY
-    WITH made AS MATERIALIZED (SELECT * FROM bench_fold(spends, now_ms)),
+    WITH made AS MATERIALIZED (SELECT * FROM bench_decide_batch(spends, now_ms)),
     journaled AS (
         INSERT INTO journal SELECT m.card_id, m.seq, 0, m.command_key, m.command_key, 'authorize', m.command,
             m.inputs, m.decision, m.reply, m.at, m.id FROM made m),

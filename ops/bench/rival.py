@@ -67,8 +67,8 @@ class RivalServer:
         numbers = settings.database_dsn if kind == "redis" else dsn
         self._dsn = None if kind == "redis" else dsn
         self._connection = NetworkDbConnection(numbers, "bench-rival")
-        custody = CardSecrets(Vault.from_settings(settings))
-        self._edge = Edge(Respondent(self._submit, cards_by_digest(self._connection), custody))
+        card_secrets = CardSecrets(Vault.from_settings(settings))
+        self._edge = Edge(Respondent(self._submit, cards_by_digest(self._connection), card_secrets))
         self._loop: Loop | None = None
         self._round_trips = 0
 

@@ -115,10 +115,10 @@ class RowLocks:
         card, account = _card(command.card_id, row), _account(row)
         now_ms = time.time_ns() // 1_000_000
         rows, programme = Rows(), self._programmes[card.programme_id]
-        consulted = None
+        endpoint_result = None
         if programme.decisioning == "delegated":
-            consulted = await self._stand_in(connection, command, card, programme, now_ms)
-        met = CommandContext(card, account, programme, None, consulted)
+            endpoint_result = await self._stand_in(connection, command, card, programme, now_ms)
+        met = CommandContext(card, account, programme, None, endpoint_result)
         executed = execute(command, met, now_ms)
         write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
         await self._write(connection, card, account, rows)

@@ -1,5 +1,5 @@
--- The rival inside Redis: the rules of engine/decision/decide.py that a benchmark's spends meet, and what PostgreSQL's rows hold,
--- as one atomic script. Keys: the card, its programme. Programmes keep UTC days and decide nothing by themselves.
+-- The rival inside Redis: one atomic script with the rules of engine/decision/decide.py that apply to a benchmark's spends. It
+-- stores the data of PostgreSQL's rows. Keys: the card, its programme. Programmes have UTC days and no delegated decisions.
 
 local card_key, programme_key = KEYS[1], KEYS[2]
 local id, card_id, command_key, command = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -16,7 +16,7 @@ local function money(minor)
     return string.format('%s%.0f.%02d', sign, math.floor(minor / 100), minor % 100)
 end
 
--- Days since 1970 to a date of the Gregorian calendar (Howard Hinnant's algorithm; Lua has no calendar in here).
+-- Days since 1970 to a date of the Gregorian calendar (Howard Hinnant's algorithm; Redis gives scripts no calendar).
 local function date(days)
     local z = days + 719468
     local era = math.floor(z / 146097)

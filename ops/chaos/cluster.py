@@ -33,7 +33,7 @@ from actors.vault import Vault
 from engine.ids import shard_of
 from ops.audit import Finding, audit
 from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode
-from ops.chaos.environment.processes import named
+from ops.chaos.environment.processes import pids_by_role
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
 from ops.chaos.report import ChaosReport
@@ -48,7 +48,7 @@ from ops.supervision.running_installation import RunningInstallation
 from stanchion import Client
 
 BALANCE_SECONDS_MAX: Final = 60.0
-SETTLE_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 2.0
 FIRST_GOOD_MS_MAX: Final = 2500.0
 """Only pings can detect that a node has died: 1 s of silence, then a takeover."""
 SERVERS: Final = ("edge", "api-0")
@@ -241,7 +241,7 @@ def _path() -> str:
 async def _drill(cluster: Cluster, report: ChaosReport) -> None:
     await cluster.balanced(2)
     await cluster.crowd.begin()
-    await asyncio.sleep(SETTLE_SECONDS)
+    await asyncio.sleep(PAUSE_SECONDS)
     for fault, drill in DRILLS:
         print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", flush=True)
         try:
@@ -253,7 +253,7 @@ async def _drill(cluster: Cluster, report: ChaosReport) -> None:
         else:
             print(f"         {outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
             report.injected(fault, outcome)
-        await asyncio.sleep(SETTLE_SECONDS)
+        await asyncio.sleep(PAUSE_SECONDS)
     await cluster.crowd.end()
 
 
@@ -289,7 +289,7 @@ async def _complete(cluster: Cluster) -> dict[str, int]:
 
 
 async def _pids(cluster: Cluster) -> dict[str, int]:
-    return await asyncio.to_thread(named, cluster.record["metrics_url"])
+    return await asyncio.to_thread(pids_by_role, cluster.record["metrics_url"])
 
 
 def node_name(node: RayNode) -> str:

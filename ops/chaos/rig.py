@@ -20,7 +20,7 @@ import asyncpg
 from engine.ids import shard_of
 from ops.chaos.environment.clocks import MovedClocks
 from ops.chaos.environment.disk import DiskVolume
-from ops.chaos.environment.processes import descendants, gone, named
+from ops.chaos.environment.processes import descendants, gone, pids_by_role
 from ops.chaos.environment.proxy import Proxy
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.traffic.canaries import Canaries, master_key
@@ -253,7 +253,7 @@ class Rig:
     async def processes(self) -> dict[str, int]:
         """Process ids of the serving roles; empty while the metrics page does not answer."""
         try:
-            return await asyncio.to_thread(named, self.record["metrics_url"])
+            return await asyncio.to_thread(pids_by_role, self.record["metrics_url"])
         except OSError:
             return {}
 

@@ -1,6 +1,6 @@
 """``stanchion decide``: a programme's decision endpoint on this machine, with a chosen behaviour.
 
-It verifies and prints every question. Without ``--programme`` it creates a programme, a policy and a card,
+It verifies and prints every request. Without ``--programme`` it creates a programme, a policy and a card,
 and uses them again next time. When it ends, the programme decides as before.
 """
 
@@ -44,8 +44,8 @@ class DecideError(Exception):
 
 
 class DecisionEndpoint:
-    """Answers questions and prints them on ``console``. ``behaviour`` and ``secret`` may change while it
-    serves; without a ``secret`` signatures are not checked."""
+    """Answers decision requests and prints them on ``console``. ``behaviour`` and ``secret`` may change while
+    it serves; without a ``secret`` signatures are not checked."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class DecisionEndpoint:
         self._approve_up_to_minor = approve_up_to_minor
 
     async def handle(self, request: Request) -> Answer | None:
-        """The answer to one question; ``None`` closes the connection without an answer."""
+        """The answer to one request; ``None`` closes the connection without an answer."""
         if self.secret is not None:
             try:
                 verify_signature(request.headers.get(SIGNATURE_HEADER.lower()), request.body, [self.secret])
@@ -231,7 +231,7 @@ async def _serve(
             _change_by_keyboard(endpoint, console)
             await stop.wait()
         finally:
-            # No question may be sent to the port once another program can get it.
+            # No request may be sent to the port once another program can get it.
             await asyncio.to_thread(_set_endpoint, client, programme.programme_id, programme.before)
 
 

@@ -18,7 +18,7 @@ import asyncpg
 
 from actors.vault import Vault
 from api.database.pool import Connection
-from api.kyc import applicant_data as custody
+from api.kyc import applicant_data
 from api.kyc.applicant_data import CustodyError
 from api.kyc.cases import FIND_ANY
 from api.kyc.erasure import erase as erase_check
@@ -79,7 +79,7 @@ async def read(
         fields = [name for name, of in PURPOSE_OF.items() if of == purpose]
         who = f"operator {reader}"
         try:
-            values = await custody.read(
+            values = await applicant_data.read(
                 connection, vault, check_id, fields, purpose=purpose, reader=who, now_ms=_now_ms()
             )
         except CustodyError as refused:
@@ -93,7 +93,7 @@ async def rewrap(dsn: str, vault: Vault) -> int:
     moved = 0
     async with _connected(dsn) as connection:
         for row in await connection.fetch(_KEYS):
-            newer = custody.rewrapped(vault, row["check_id"], row["purpose"], row["wrapped"])
+            newer = applicant_data.rewrapped(vault, row["check_id"], row["purpose"], row["wrapped"])
             if newer is not None:
                 await connection.execute(_REWRAP, row["check_id"], row["purpose"], row["wrapped"], newer)
                 moved += 1

@@ -59,7 +59,7 @@ async def grant(owner_dsn: str, role: str) -> None:
 
 
 async def create(owner_dsn: str, role: str, password: str) -> None:
-    """Create ``role`` with ``password`` and no attribute but LOGIN, or change an existing role to that. The
+    """Create ``role`` with ``password`` and LOGIN as its only attribute, or change an existing role so. The
     owner is a superuser. Raises MigrationError."""
     try:
         connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)

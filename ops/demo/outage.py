@@ -43,7 +43,7 @@ class Outage:
             self._is_stood_in_for(api)
             endpoint.behaviour = "approve"
             self._recovers(api)
-            # No question may be sent to an address once another program can get it.
+            # No request may be sent to an address once another program can get it.
             api.programs.update(self._programme_id, decisioning="platform")
         self._reported(api)
 

@@ -31,7 +31,7 @@ class Story:
         self._other_kinds(api)
         self._title("A cardholder with identity verification")
         verify(api, self._print)
-        self._told(api)
+        self._events(api)
 
     def _issue(self, api: Client) -> None:
         self._title("A programme, a product, a cardholder, a card")
@@ -142,7 +142,7 @@ class Story:
         expect("verification", verification["response_code"], "85")
         self._print("0.00 at Music Service: the account is verified (response 85)")
 
-    def _told(self, api: Client) -> None:
+    def _events(self, api: Client) -> None:
         self._title("Events for customers")
         events = list(api.events.list())
         kinds = sorted({event["type"] for event in events})

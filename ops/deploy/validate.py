@@ -47,13 +47,13 @@ def main() -> int:
 def _run(tool: str, subject: str, *arguments: str) -> bool:
     command = [str(Path(sys.executable).with_name(tool)), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return _say(f"{subject}, {tool}", done.returncode == 0, done.stdout + done.stderr)
+    return _report(f"{subject}, {tool}", done.returncode == 0, done.stdout + done.stderr)
 
 
 def _lint() -> bool:
     report = lint(CHART, strict=True)
     grave = [each for each in report["messages"] if each["severity"] >= WARNING]
-    return _say("the chart, helm lint", not grave and not report["errors"], f"{grave} {report['errors']}")
+    return _report("the chart, helm lint", not grave and not report["errors"], f"{grave} {report['errors']}")
 
 
 def _render(name: str, values: dict[str, Any]) -> bool:
@@ -80,11 +80,11 @@ def _render(name: str, values: dict[str, Any]) -> bool:
     return bool(documents) and all(held)
 
 
-def _say(what: str, held: bool, output: str) -> bool:
-    print(f"{'ok  ' if held else 'BAD '} {what}")
-    if not held:
+def _report(subject: str, passed: bool, output: str) -> bool:
+    print(f"{'ok  ' if passed else 'BAD '} {subject}")
+    if not passed:
         print(output)
-    return held
+    return passed
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def die_with_parent(signal_number: int, parent: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Take the identity, request the signal, and become the command."""
+    """Change to the identity, request the signal, and replace this process by the command."""
     identity, signal_number, parent, _separator, *command = arguments
     if identity == "namespace":
         enter_user_namespace()

@@ -19,8 +19,8 @@ from ops.audit import EXAMPLES_MAX, Finding
 from ops.histories.operations import Operation
 
 LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 0.5
-"""Answers that took longer, as their client measured it, were given after the deadline. Half a second is left
-for the way there and back, and for a client that shares the machine."""
+"""Answers that took longer, as their client measured it, were given after the deadline. The half second
+beyond it is for the network, and for a client that shares the machine."""
 APPROVALS: Final = frozenset({"00", "10", "85"})
 
 REFUSALS: Final = frozenset({"91", "96"})
@@ -133,10 +133,10 @@ def _approved(operation: Operation) -> bool:
 
 
 def _agreement(answered: list[Operation]) -> Iterable[tuple[Any, bool]]:
-    said: dict[Any, set[tuple[str | None, str | None]]] = defaultdict(set)
+    answers: dict[Any, set[tuple[str | None, str | None]]] = defaultdict(set)
     for each in answered:
-        said[_of(each)].add((each.response_code, each.authorization_id))
-    return ((name, len(answers) == 1) for name, answers in said.items())
+        answers[_of(each)].add((each.response_code, each.authorization_id))
+    return ((name, len(different) == 1) for name, different in answers.items())
 
 
 def _real_time(

@@ -27,7 +27,7 @@ PERSON: Final[SubmissionFields] = {
     "address_postcode": "D02 XY45",
     "address_country": "IE",
 }
-DOUBTFUL: Final[SubmissionFields] = {**PERSON, "family_name": "REVIEW"}
+NEEDS_REVIEW: Final[SubmissionFields] = {**PERSON, "family_name": "REVIEW"}
 
 T = TypeVar("T")
 
@@ -134,9 +134,9 @@ def _cardholder(api: Client, programme: Programme) -> Cardholder:
 
 
 def _identity(api: Client, holder: Cardholder) -> None:
-    doubtful = api.kyc.create(cardholder_id=holder["id"], flow_key="basic")
-    api.kyc.submit(doubtful["id"], **DOUBTFUL)
-    api.kyc.review(doubtful["id"], "passed")
+    in_review = api.kyc.create(cardholder_id=holder["id"], flow_key="basic")
+    api.kyc.submit(in_review["id"], **NEEDS_REVIEW)
+    api.kyc.review(in_review["id"], "passed")
     check = api.kyc.create(cardholder_id=holder["id"], flow_key="full")
     api.kyc.submit(check["id"], **PERSON)
     api.kyc.create_capture_session(check["id"], kind="flow")
@@ -207,7 +207,7 @@ def _spend(card: Card, amount: str) -> SpendFields:
 def _events(api: Client, endpoint_id: str) -> None:
     captured = _first(api.events.list(types=["ledger.hold.captured"], page_size=1))
     # Only a finished delivery shows all members.
-    _patiently(
+    _wait_for(
         lambda: api.webhook_endpoints.deliveries(endpoint_id, event_id=captured["id"], state="delivered")
     )
     _first(api.events.list(types=["authorization.decided"], page_size=PAGE))
@@ -228,7 +228,7 @@ def _first(rows: Iterable[T]) -> T:
     raise StanchionError("a list is empty that should not be")
 
 
-def _patiently(ask: Callable[[], Iterator[Delivery]]) -> None:
+def _wait_for(ask: Callable[[], Iterator[Delivery]]) -> None:
     """Return once ``ask`` finds a delivery."""
     deadline = time.monotonic() + ARRIVAL_SECONDS_MAX
     while next(ask(), None) is None:

@@ -21,11 +21,13 @@ from actors.peers import PeerFailedError, PeerGoneError
 from ops.embedded.passwords import write_private
 
 SOCKET_FILE: Final = "door"
+"""Holds the socket's name. Not renamed: a command reads it while a supervisor of another release runs."""
 WAIT_SECONDS: Final = 10.0
 """Maximum time that one ``follow`` call waits for another line."""
 
-Say = Callable[[str], None]
-Restart = Callable[[Say], Awaitable[None]]
+Report = Callable[[str], None]
+"""Receives one line of progress."""
+Restart = Callable[[Report], Awaitable[None]]
 
 
 class ControlError(Exception):
@@ -54,7 +56,7 @@ class ControlServer:
         self._file = var_dir / SOCKET_FILE
         self._restart = restart
         self._expected = expected
-        self._door = UnixServer(self._answer)
+        self._server = UnixServer(self._answer)
         self._lines: list[str] = []
         self._changed = asyncio.Condition()
         self._failure: str | None = None
@@ -64,13 +66,13 @@ class ControlServer:
 
     async def open(self) -> None:
         """Accept commands, where local sockets exist."""
-        await self._door.open()
-        write_private(self._file, self._door.name)
+        await self._server.open()
+        write_private(self._file, self._server.name)
 
     async def close(self) -> None:
         """Stop accepting commands, and cancel the running operation."""
         self._file.unlink(missing_ok=True)
-        await self._door.close()
+        await self._server.close()
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
@@ -92,7 +94,7 @@ class ControlServer:
 
     async def _run(self) -> None:
         try:
-            await self._restart(self._say)
+            await self._restart(self._report)
         except self._expected as failure:
             self._failure = str(failure)
         except Exception as failure:  # noqa: BLE001 - the supervisor continues; the caller gets the failure
@@ -102,7 +104,7 @@ class ControlServer:
             self._over = True
             await self._notify()
 
-    def _say(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self._lines.append(line)
         notification = asyncio.get_running_loop().create_task(self._notify())
         self._notifications.add(notification)
@@ -120,34 +122,34 @@ class ControlServer:
         return Progress(self._lines[number:], self._over, self._failure)
 
 
-async def restart(var_dir: Path, say: Say) -> None:
-    """Restart all processes of the installation in ``var_dir``; ``say`` gets each line of progress. Raises
+async def restart(var_dir: Path, report: Report) -> None:
+    """Restart all processes of the installation in ``var_dir``; ``report`` gets each line of progress. Raises
     ControlError."""
-    line = await _line(var_dir)
+    connection = await _connect(var_dir)
     received = 0
     try:
-        await line.call("restart", b"")
+        await connection.call("restart", b"")
         while True:
-            progress = _decode(await line.call("follow", _encode(received)))
+            progress = _decode(await connection.call("follow", _encode(received)))
             for each in progress.lines:
-                say(each)
+                report(each)
             received += len(progress.lines)
             if progress.over:
                 break
     except (PeerGoneError, PeerFailedError):
         raise ControlError("the supervisor has ended") from None
     finally:
-        line.close()
+        connection.close()
     if progress.failure is not None:
         raise ControlError(progress.failure)
 
 
-async def _line(var_dir: Path) -> UnixConnection:
+async def _connect(var_dir: Path) -> UnixConnection:
     try:
         name = (var_dir / SOCKET_FILE).read_text()
     except OSError:
         raise ControlError(f"no installation is running in {var_dir}") from None
-    line = await connect("supervisor", name, lambda _line: None)
-    if line is None:
+    connection = await connect("supervisor", name, lambda _connection: None)
+    if connection is None:
         raise ControlError(f"the installation in {var_dir} cannot be reached from this machine")
-    return line
+    return connection

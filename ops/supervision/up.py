@@ -2,7 +2,8 @@
 
 Settings → embedded servers → migrations → demo clients → actors → ``run.json`` → serve until asked to stop.
 Each step waits until the previous one works. On any exit, everything that was started is stopped in reverse
-order. Only the import of the actors runs beside the first steps, because it takes as long as they do.
+order. Only the import of the actors runs in parallel with the first steps, because it takes as long as they
+do.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class ProcessGroup(Protocol):
     async def start(self) -> ListenAddresses: ...
     async def stop(self) -> None: ...
     async def wait_failed(self) -> str: ...
-    async def restart(self, say: Callable[[str], None]) -> None: ...
+    async def restart(self, report: Callable[[str], None]) -> None: ...
 
 
 MakeProcessGroup = Callable[[Settings], ProcessGroup]
@@ -108,7 +109,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
         try:
             log.start()
             _log.info("starting", pid=os.getpid(), version=version("stanchion"))
-            _say(f"Starting the servers in {settings.var_dir} ...")
+            _print(f"Starting the servers in {settings.var_dir} ...")
             loading = beside.submit(load)
             complete = servers.start()
             asyncio.run(_serve(complete, vault, servers, loading))
@@ -118,7 +119,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
             _stop_undisturbed(servers)
             _log.info("stopped")
             log.stop()
-    _say("Stopped; the data are kept.")
+    _print("Stopped; the data are kept.")
 
 
 @contextmanager
@@ -185,7 +186,7 @@ async def _serve(
     )
     run_file = settings.var_dir / RUN_FILE
     try:
-        _say("Starting the actors ...")
+        _print("Starting the actors ...")
         addresses = await _unless(stop, processes.start())
         # Ray replaces signal handlers while it starts.
         _stop_on_signals(stop)
@@ -193,22 +194,22 @@ async def _serve(
             await control.open()
             write_private(run_file, json.dumps(run_record(settings, addresses, clients), indent=2) + "\n")
             _log.info("serving")
-            _say(greeting(addresses, clients, settings.var_dir))
+            _print(greeting(addresses, clients, settings.var_dir))
             reason = await _unless(stop, _first_failure(processes, servers))
             if reason is not None:
                 raise UpError(reason)
     finally:
         run_file.unlink(missing_ok=True)
         _log.info("stopping")
-        _say("Stopping ...")
+        _print("Stopping ...")
         await control.close()
         await _stop_in_time(processes)
 
 
-async def _restart(settings: Settings, processes: ProcessGroup, say: Callable[[str], None]) -> None:
+async def _restart(settings: Settings, processes: ProcessGroup, report: Callable[[str], None]) -> None:
     """Restart all processes, after checking that the keys they will read are those of the database."""
     await check_master_key(settings.database_dsn, Vault.from_settings(settings))
-    await processes.restart(say)
+    await processes.restart(report)
 
 
 async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
@@ -221,7 +222,7 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     )
     if applied:
         _log.info("migrated", applied=applied)
-        _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
+        _print(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
     await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)
@@ -234,7 +235,7 @@ async def _stop_in_time(processes: ProcessGroup) -> None:
     try:
         await asyncio.wait_for(processes.stop(), ACTORS_STOP_SECONDS_MAX)
     except TimeoutError:
-        _say(f"The actors did not end within {ACTORS_STOP_SECONDS_MAX:.0f} s.")
+        _print(f"The actors did not end within {ACTORS_STOP_SECONDS_MAX:.0f} s.")
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
@@ -261,7 +262,7 @@ async def _first_failure(processes: ProcessGroup, servers: Servers) -> str:
     try:
         while not failed.done():
             for name in servers.revive():
-                _say(f"{name} ended unexpectedly; restarting it.")
+                _print(f"{name} ended unexpectedly; restarting it.")
             await asyncio.wait((failed,), timeout=RESTART_POLL_SECONDS)
         return failed.result()
     finally:
@@ -321,6 +322,6 @@ Ctrl-C stops everything; the data stay in {var_dir}.
 """
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     """Print to the terminal; flushed, because the output of a supervisor is often a file."""
     print(text, flush=True)

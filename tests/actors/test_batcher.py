@@ -51,7 +51,7 @@ async def test_batch_has_whole_additions_up_to_its_size() -> None:
 async def test_batcher_rests_after_a_batch_of_several_additions() -> None:
     sink = Sink()
     sink.release()
-    batcher = Batcher(sink.flush, 100, rest_seconds=0.05)
+    batcher = Batcher(sink.flush, 100, pause_seconds=0.05)
     await batcher.add([1])
     await batcher.add([2])
     assert sink.batches == [[1], [2]], "no rest between single additions"

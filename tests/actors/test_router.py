@@ -262,7 +262,7 @@ async def test_patience_lets_the_caller_wait_beyond_the_timeout_of_the_host(
         return await answering(batch)
 
     peers.hosts["a"] = slow
-    reply = await router.submit(command(), timeout_ms=50, patience_ms=5_000)
+    reply = await router.submit(command(), timeout_ms=50, reply_timeout_ms=5_000)
     assert isinstance(reply, Done)
     assert 0 < remaining[0] <= 50
 

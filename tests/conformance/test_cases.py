@@ -516,7 +516,7 @@ async def reverse_late(acquirer: Acquirer, request: Document) -> None:
         reversed_key,
     )
     reversal = Reverse(
-        id=derive(journaled or new_id_beside(card), Derived.UNDO),
+        id=derive(journaled or new_id_beside(card), Derived.LATE_REVERSAL),
         command_key=late_reversal_key(reversed_key),
         card_id=card,
         fingerprint=late_reversal_key(reversed_key),

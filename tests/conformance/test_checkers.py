@@ -46,7 +46,7 @@ def increment_reversal_reverses_the_sale(patch: Patch) -> None:
     """A reversal of an increment reverses the whole sale."""
 
     def no_increment(command: Any, original: Any, account: Any, programme: Any) -> Any:
-        forgetful = msgspec.structs.replace(original, raised={})
+        forgetful = msgspec.structs.replace(original, increments={})
         return known(command, forgetful, account, programme)
 
     known = reversal._reverse_known

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ids import new_id, new_id_beside
-from engine.ids import Derived, approval_code, derive, first_id_at, is_id, joined, key_of, shard_of
+from engine.ids import Derived, approval_code, derive, first_id_at, id_of_pair, is_id, key_of, shard_of
 from engine.limits import SHARD_COUNT
 
 ids = st.uuids().map(str)
@@ -87,11 +87,11 @@ def test_approval_codes_differ() -> None:
 
 @given(ids, ids)
 def test_id_of_a_pair_has_the_shard_of_the_second(first: str, second: str) -> None:
-    pair = joined(first, second)
+    pair = id_of_pair(first, second)
     assert is_id(pair)
-    assert pair == joined(first, second)
+    assert pair == id_of_pair(first, second)
     assert shard_of(pair) == shard_of(second)
-    assert pair != joined(derive(first, Derived.HOLD), second)
+    assert pair != id_of_pair(derive(first, Derived.HOLD), second)
 
 
 def test_first_id_of_an_instant_precedes_its_ids() -> None:

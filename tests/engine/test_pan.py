@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.pan import Masked, Pan, body_digits, luhn_digit, luhn_valid, pan_under
+from engine.pan import Masked, Pan, body_digits, build_pan, luhn_digit, luhn_valid
 
 NUMBER = "4111111111111111"
 
@@ -36,7 +36,7 @@ def test_single_wrong_digit_is_detected(body: str, data: st.DataObject) -> None:
 @given(st.sampled_from(["411111", "51234567"]), st.data())
 def test_number_begins_with_its_prefix(iin: str, data: st.DataObject) -> None:
     size = body_digits(iin)
-    pan = pan_under(iin, data.draw(st.text("0123456789", min_size=size, max_size=size)))
+    pan = build_pan(iin, data.draw(st.text("0123456789", min_size=size, max_size=size)))
     assert len(pan) == 16
     assert pan.startswith(iin)
     assert luhn_valid(pan[:])
@@ -45,7 +45,7 @@ def test_number_begins_with_its_prefix(iin: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("body", ["12345678", "1234567890", "12345678x"])
 def test_error_does_not_show_the_wrong_body(body: str) -> None:
     with pytest.raises(ValueError, match="9 further digits") as refused:
-        pan_under("411111", body)
+        build_pan("411111", body)
     assert body not in str(refused.value)
 
 

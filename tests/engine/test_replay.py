@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine.authorization.effects import AuthorizationOpened, Transferred
 from engine.authorization.executed import CommandContext, Executed
 from engine.cards.account import Account, balance_view
-from engine.cards.authorization import Authorization, names, open_hold
+from engine.cards.authorization import Authorization, open_hold, references_of
 from engine.cards.card import Card
 from engine.commands import (
     Advise,
@@ -92,7 +92,7 @@ class World:
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 opened = effect.authorization
-                self.named |= {(opened.card_id, name): opened for name in names(opened)}
+                self.named |= {(opened.card_id, name): opened for name in references_of(opened)}
             elif isinstance(effect, Transferred):
                 assert context.account is not None
                 sign = 1 if effect.direction == "credit" else -1

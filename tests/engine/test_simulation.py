@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.simulation import (
-    ChildRequest,
     ClearingRequest,
     FollowUpRecord,
     ForcePostRequest,
     IncrementRequest,
     Original,
     ReversalRequest,
+    SaleFollowUpRequest,
     SaleState,
     SimulationRequest,
     SpendRequest,
@@ -54,7 +54,7 @@ def clearing(
 INCREMENT = IncrementRequest(simulation_id="child", accepted_ms=2, original=sale(), amount_minor=5_00)
 
 # Request and sale; then amount, remaining amount (DE95), the sale after it, and the effect on its schedule.
-ROWS: list[tuple[ChildRequest, SaleState, int, int | None, SaleState, str]] = [
+ROWS: list[tuple[SaleFollowUpRequest, SaleState, int, int | None, SaleState, str]] = [
     (INCREMENT, SaleState(100_00, 1), 5_00, None, SaleState(100_00, 1), "restart"),
     (INCREMENT, SaleState(), 5_00, None, SaleState(), "restart"),
     (reversal(), SaleState(100_00, 1), 100_00, None, SaleState(0, 1), "stop"),
@@ -74,7 +74,7 @@ ROWS: list[tuple[ChildRequest, SaleState, int, int | None, SaleState, str]] = [
 
 @pytest.mark.parametrize(("request_", "state", "amount_minor", "remaining", "after", "schedule"), ROWS)
 def test_follow_up_changes_the_sale(
-    request_: ChildRequest,
+    request_: SaleFollowUpRequest,
     state: SaleState,
     amount_minor: int,
     remaining: int | None,
@@ -88,7 +88,7 @@ def test_follow_up_changes_the_sale(
 
 
 @pytest.mark.parametrize("request_", [reversal(), reversal(5_00), clearing()])
-def test_follow_up_of_a_closed_sale_does_not_apply(request_: ChildRequest) -> None:
+def test_follow_up_of_a_closed_sale_does_not_apply(request_: SaleFollowUpRequest) -> None:
     assert apply_follow_up(request_, SaleState(0, 3)) is None
     assert unsent_record(request_).amount_minor == (request_.amount_minor or 0)
 

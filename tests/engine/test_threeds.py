@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from engine.threeds import judge
+from engine.threeds import check_evidence
 
 VALUE = base64.b64encode(bytes(range(20))).decode()
 REFERENCE = "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"
@@ -29,4 +29,4 @@ REFERENCE = "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"
     ],
 )
 def test_authentication_value_and_reference(value: str | None, reference: str | None, outcome: str) -> None:
-    assert judge(value, reference) == outcome
+    assert check_evidence(value, reference) == outcome

@@ -9,7 +9,7 @@ import signal
 import httpx2
 import pytest
 
-from ops.chaos.environment.processes import called
+from ops.chaos.environment.processes import descendants_named
 from tests.support.api.driver import Caller
 from tests.support.integration.acquirer import Acquirer, purchase
 from tests.support.integration.load import assert_no_loss, load
@@ -122,7 +122,7 @@ async def test_supervisor_restarts_all_processes_after_ray_dies(
     supervisor, before = stack.installation.pid, stack.descendants()
     card = await demo.funded_card("100.00")
     first = await demo.spend(card, "5.00")
-    (pid,) = called(server, supervisor or 0)
+    (pid,) = descendants_named(server, supervisor or 0)
     os.kill(pid, signal.SIGKILL)
     await until(lambda: stack.page("/readyz")[0] == 503, "/readyz reports the death")
     await until(stack.healthy, "every part is ready")

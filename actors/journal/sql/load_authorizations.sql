@@ -2,36 +2,37 @@
 SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, first.day, j.command_key, t.network_txn_id,
        t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed,
        coalesce((
-           SELECT json_object_agg(raised.name, json_build_object(
+           SELECT json_object_agg(increment.name, json_build_object(
                'left_minor', CASE
-                   -- Reversed before it arrived: it raised no hold.
-                   WHEN raised.buried THEN 0
+                   -- Reversed before it arrived: no amount was added.
+                   WHEN increment.reversed_early THEN 0
                    ELSE coalesce((
                        SELECT (r.decision::jsonb ->> 'increment_left_minor')::bigint FROM journal r
-                       WHERE r.authorization_id = t.id AND r.kind = 'reverse' AND r.decision::jsonb ->> 'increment' = raised.name
-                       ORDER BY r.seq DESC LIMIT 1), raised.left_minor)
+                       WHERE r.authorization_id = t.id AND r.kind = 'reverse' AND r.decision::jsonb ->> 'increment' = increment.name
+                       ORDER BY r.seq DESC LIMIT 1), increment.left_minor)
                    END,
-               'day', raised.day,
+               'day', increment.day,
                'counted_minor', CASE
-                   WHEN raised.buried THEN 0
-                   ELSE raised.counted_minor - (
-                       SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> raised.name)::bigint), 0) FROM journal g
+                   WHEN increment.reversed_early THEN 0
+                   ELSE increment.counted_minor - (
+                       SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> increment.name)::bigint), 0) FROM journal g
                        WHERE g.authorization_id = t.id AND g.kind IN ('reverse', 'advise'))
-                   END) ORDER BY raised.seq)
+                   END) ORDER BY increment.seq)
            FROM (
                SELECT i.seq, i.name, i.approved_minor AS left_minor, i.approved_minor AS counted_minor, i.day,
-                   i.buried OR EXISTS (SELECT FROM tombstones b WHERE b.card_id = t.card_id AND b.reference = i.name) AS buried
+                   i.reversed_early OR EXISTS (
+                       SELECT FROM tombstones b WHERE b.card_id = t.card_id AND b.reference = i.name) AS reversed_early
                FROM (
                    SELECT n.seq, 'k:' || encode(n.command_key, 'hex') AS name, n.decision::jsonb ->> 'day' AS day,
                        (n.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor,
-                       -- Position of `buried` in layout 2 (engine/decision/recorded.py). Layout 1 has no such position.
-                       coalesce(n.inputs::jsonb ->> 28, 'false')::boolean AS buried
+                       -- Position of `reversed_early` in layout 2 (engine/decision/recorded.py). Layout 1 has no such position.
+                       coalesce(n.inputs::jsonb ->> 28, 'false')::boolean AS reversed_early
                    FROM journal n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
                UNION ALL
                SELECT a.seq, 'k:' || encode(a.command_key, 'hex'), 0, (a.decision::jsonb ->> 'counted_minor')::bigint,
                    a.decision::jsonb ->> 'counted_day', false
                FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise' AND a.decision::jsonb ? 'counted_minor'
-           ) raised), '{}') AS raised,
+           ) AS increment), '{}') AS increments,
        CASE WHEN j.kind = 'advise' THEN ARRAY(
            SELECT message.name FROM json_array_elements_text(coalesce(j.command::json -> 'references', '[]')) AS message (name)
            WHERE message.name LIKE 'k:%') ELSE '{}' END AS stands_for

@@ -6,7 +6,7 @@ WITH due AS (
     ORDER BY due_at
     LIMIT $1::int
     FOR UPDATE SKIP LOCKED
-), judged AS (
+), checked AS (
     SELECT due.simulation_id,
            coalesce(h.state = 'lapsed' OR (h.state = 'held' AND h.expires_at <= now()), false) AS lapsed
     FROM due
@@ -15,10 +15,10 @@ WITH due AS (
     LEFT JOIN holds h ON h.id = t.hold_id
 ), claimed AS (
     UPDATE clearing_schedule sale
-    SET due_at = CASE WHEN NOT judged.lapsed THEN now() + make_interval(secs => $2::int) END
-    FROM judged
-    WHERE sale.simulation_id = judged.simulation_id
-    RETURNING sale.simulation_id, judged.lapsed
+    SET due_at = CASE WHEN NOT checked.lapsed THEN now() + make_interval(secs => $2::int) END
+    FROM checked
+    WHERE sale.simulation_id = checked.simulation_id
+    RETURNING sale.simulation_id, checked.lapsed
 )
 SELECT s.request, s.stan, s.rrn, s.network_txn_id
 FROM claimed

@@ -18,7 +18,7 @@ _SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', 
 _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
-def named(metrics_url: str) -> dict[str, int]:
+def pids_by_role(metrics_url: str) -> dict[str, int]:
     """Process ids of the serving roles."""
     with urllib.request.urlopen(metrics_url, timeout=PAGE_SECONDS_MAX) as answer:
         page = answer.read().decode()
@@ -38,7 +38,7 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def called(name: str, root: int) -> list[int]:
+def descendants_named(name: str, root: int) -> list[int]:
     """Descendants of ``root`` whose program has this name."""
     found = []
     for pid in descendants(root):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from engine.limits import ROLE_REPLACED_SECONDS
-from ops.chaos.environment.processes import called, send_signal, signal_processes
+from ops.chaos.environment.processes import descendants_named, send_signal, signal_processes
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.expectations import expect_unnoticed
 from ops.chaos.faults.fault import (
@@ -161,7 +161,7 @@ def kill_ray(server: str) -> Inject:
         supervisor, hosts = rig.installation.pid, await rig.hosts()
         if supervisor is None or not hosts:
             raise NotInjectedError("the installation is not complete")
-        signal_processes(signal.SIGKILL, called(server, supervisor))
+        signal_processes(signal.SIGKILL, descendants_named(server, supervisor))
         began = time.monotonic()
         signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
         await rig.until(rig.unready, f"the death of {server} is noticed", RESTART_SECONDS_MAX)

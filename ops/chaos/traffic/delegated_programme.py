@@ -23,7 +23,7 @@ BUDGET: Final = f"{SPENDS_IN_BUDGET}.99"
 FLAPPING_BUDGET: Final = "60.00"
 FLAPPING_MAX: Final = "9.00"
 DECLARED: Final = "1000000.00"
-MANNERS: Final[tuple[Behaviour, ...]] = (
+BEHAVIOUR_WEIGHTS: Final[tuple[Behaviour, ...]] = (
     "approve", "approve", "approve", "decline", "down", "down", "slow", "garbage",
 )  # fmt: skip
 
@@ -94,7 +94,7 @@ class DelegatedProgramme:
         """Change the endpoint's behaviour at random until cancelled; now and then also the budget's currency
         for a while."""
         while True:
-            self.behave(dice.choice(MANNERS))
+            self.behave(dice.choice(BEHAVIOUR_WEIGHTS))
             await asyncio.sleep(dice.uniform(0.5, 3.0))
             if dice.random() < 0.05:
                 await self.set_currency("GBP")

@@ -57,12 +57,12 @@ async def plastics(
     connection: asyncpg.Connection[asyncpg.Record], var_dir: Path, card_ids: Iterable[str]
 ) -> list[Plastic]:
     """The cards' data for terminals, in the order of ``card_ids``."""
-    custody = CardSecrets(Vault.from_settings(Settings.load(var_dir=var_dir)))
+    card_secrets = CardSecrets(Vault.from_settings(Settings.load(var_dir=var_dir)))
     wanted = list(card_ids)
     found = {
         row["card_id"]: Plastic(
             row["card_id"],
-            "".join(custody.open(row["card_id"], row["sealed"])),
+            "".join(card_secrets.open(row["card_id"], row["sealed"])),
             f"{row['exp_year'] % 100:02d}{row['exp_month']:02d}",
         )
         for row in await connection.fetch(_NUMBERS, wanted)

@@ -12,7 +12,7 @@ def authorizations() -> Dashboard:
     return page(
         "authorizations",
         "Stanchion: authorizations",
-        "Decisions, why they are declined, and how long they take on their way.",
+        "Decisions, why they are declined, and how long they take at each step.",
         {
             "Now": _now(),
             "Decisions": _decisions(),
@@ -46,7 +46,7 @@ def _now() -> list[Panel]:
             "Wire p99",
             "stanchion:wire_seconds:p99_5m",
             "s",
-            what="One in a hundred answers takes longer.",
+            what="99 of 100 answers take at most this long.",
         ),
     ]
 
@@ -57,7 +57,7 @@ def _decisions() -> list[Panel]:
             "By outcome",
             {"{{outcome}}": f"sum by (outcome) (rate(stanchion_decisions_total[{RATE}]))"},
             "ops",
-            what="Approved, partial approvals among them, and declined.",
+            what="Approvals (partial ones included) and declines.",
             stacked=True,
         ),
         lines(
@@ -67,7 +67,7 @@ def _decisions() -> list[Panel]:
                 f'(rate(stanchion_decisions_total{{outcome="declined"}}[{RATE}]))'
             },
             "ops",
-            what="The first rule that failed.",
+            what="Each decline has the reason of the first rule that failed.",
             stacked=True,
         ),
     ]
@@ -78,21 +78,21 @@ def _latency() -> list[Panel]:
         latencies(
             "Wire",
             "stanchion_wire_seconds",
-            what="Request to answer at the network edge.",
+            what="From a request's arrival at the network edge to its answer.",
         ),
         latencies(
             "Decision",
             "stanchion_decision_seconds",
-            what="Arrival at the shard host to durable.",
+            what="From a command's arrival at the shard host to its durable decision.",
         ),
-        latencies("Commit", "stanchion_commit_seconds", what="One group commit."),
+        latencies("Commit", "stanchion_commit_seconds", what="Duration of a group commit."),
         lines(
             "Commands in a commit",
             {
                 "mean": f"sum(rate(stanchion_commit_batch_commands_sum[{RATE}]))"
                 f" / sum(rate(stanchion_commit_batch_commands_count[{RATE}]))"
             },
-            what="Grows with the load: what was decided while the commit before was being flushed.",
+            what="Grows with the load: a commit contains all commands decided during the previous one.",
         ),
     ]
 
@@ -115,10 +115,10 @@ def _the_wire() -> list[Panel]:
             "Late approvals, and their reversal",
             {
                 "late approvals": f"sum(increase(stanchion_wire_late_approvals_total[{RATE}]))",
-                "undone": f"sum(increase(stanchion_wire_undone_total[{RATE}]))",
-                "still to undo": "sum(stanchion_wire_undoing)",
+                "reversed": f"sum(increase(stanchion_wire_undone_total[{RATE}]))",
+                "open reversals": "sum(stanchion_wire_undoing)",
                 "connections": "sum(stanchion_wire_connections)",
             },
-            what="Approvals that came after a 91 are reversed by the edge itself.",
+            what="The edge reverses approvals that became durable after it had answered 91.",
         ),
     ]

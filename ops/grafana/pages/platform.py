@@ -33,7 +33,7 @@ def _now() -> list[Panel]:
         number(
             "Shards without owner",
             "max(stanchion_shards_unowned)",
-            what="Their cards are answered with 91 until a host has them.",
+            what="Messages for their cards are answered with 91 until a host owns them.",
         ),
         number(
             "Takeovers in an hour",
@@ -54,7 +54,7 @@ def _load() -> list[Panel]:
         lines(
             "Processor time by process",
             {"{{process}}": f"rate(stanchion_process_cpu_seconds_total[{RATE}])"},
-            what="1 is a whole core, which is all that one event loop can use.",
+            what="Cores used; one event loop can use at most 1.",
         ),
         lines(
             "Event loop lag p99",
@@ -63,13 +63,13 @@ def _load() -> list[Panel]:
                 f"(rate(stanchion_loop_lag_seconds_bucket[{RATE}])))"
             },
             "s",
-            what="How late the loop comes round.",
+            what="Delay of a timer in the event loop.",
         ),
         lines(
             "Largest memory by process",
             {"{{process}}": "stanchion_process_resident_bytes_max"},
             "bytes",
-            what="Resident memory at its highest.",
+            what="Largest resident memory since the start of the process.",
         ),
         lines(
             "Cards in memory",
@@ -89,13 +89,13 @@ def _ownership_and_commit() -> list[Panel]:
                 "failed commits": f"sum(rate(stanchion_commit_failures_total[{RATE}]))",
             },
             "ops",
-            what="Everything that owners execute, authorizations or not.",
+            what="All commands that owners execute, authorizations included.",
         ),
         lines(
-            "Turned away",
+            "Refused commands",
             {"{{reason}}": f"sum by (reason) (rate(stanchion_refusals_total[{RATE}]))"},
             "ops",
-            what="overloaded: too much waits; not_owner: asked again elsewhere; deadline: too late.",
+            what="overloaded: queue full; not_owner: sent on to the new owner; deadline: too late.",
         ),
         lines(
             "Waiting",
@@ -103,12 +103,12 @@ def _ownership_and_commit() -> list[Panel]:
                 "undurable, {{process}}": "stanchion_undurable_commands",
                 "open, {{process}}": "stanchion_open_commands",
             },
-            what="Decided and not yet durable; sent and not yet answered.",
+            what="undurable: decided, not committed yet; open: sent, without a reply yet.",
         ),
         lines(
             "Shards by host",
             {"{{process}}": "stanchion_shards"},
-            what="256 in all.",
+            what="The hosts own 256 shards in total.",
             stacked=True,
         ),
     ]
@@ -127,18 +127,18 @@ def _rest() -> list[Panel]:
             "Answers by status",
             {"{{status}}": f"sum by (status) (rate(stanchion_rest_requests_total[{RATE}]))"},
             "ops",
-            what="client_gone: the caller did not wait.",
+            what="client_gone: the client disconnected before the answer.",
             stacked=True,
         ),
         latencies(
             "Latency",
             "stanchion_rest_seconds",
-            what="Headers to the end of the answer.",
+            what="From a request's headers to the end of its answer.",
         ),
         latencies(
             "Wait for a connection",
             "stanchion_pool_wait_seconds",
-            what="Of requests that read or write PostgreSQL themselves.",
+            what="Time that a request waits for a connection of the API server's pool.",
         ),
     ]
 
@@ -152,24 +152,24 @@ def _books() -> list[Panel]:
                 "journal": "max(stanchion_journal_bytes)",
             },
             "bytes",
-            what="With indexes.",
+            what="Size of the journal with its indexes.",
         ),
         lines(
             "Journal rows",
             {"rows": f"sum(rate(stanchion_journal_rows_total[{RATE}]))"},
             "ops",
-            what="One for each command that changed something.",
+            what="One row for each command that changed a card or a programme.",
         ),
         lines(
-            "Rows deleted after their time",
+            "Rows deleted after their retention period",
             {"rows": f"sum(rate(stanchion_rows_expired_total[{RATE}]))"},
             "ops",
-            what="Events, deliveries, stored answers and tokens.",
+            what="Events, deliveries, stored answers, tokens and tombstones.",
         ),
         lines(
             "Simulated network",
             {
-                "presented by itself": f"sum(rate(stanchion_network_cleared_total[{RATE}]))",
+                "cleared automatically": f"sum(rate(stanchion_network_cleared_total[{RATE}]))",
                 "records given up": f"sum(increase(stanchion_network_lost_moves_total[{RATE}]))",
             },
             what="Test mode only.",

@@ -39,12 +39,12 @@ def _now() -> list[Panel]:
             f'sum(rate(stanchion_programme_answers_total{{answer="unusable"}}[{RATE}]))'
             f' / sum(rate(stanchion_programme_answers_total{{answer!="late"}}[{RATE}]))',
             "percentunit",
-            what="Share of the questions to decision endpoints.",
+            what="Share of the calls to decision endpoints.",
         ),
         number(
             "Outages ended today",
             "sum(increase(stanchion_outages_ended_total[1d]))",
-            what="Each has zeroed its budget, so a flapping endpoint costs more than one.",
+            what="Each outage has a budget of its own, so a flapping endpoint can use several.",
         ),
     ]
 
@@ -52,17 +52,17 @@ def _now() -> list[Panel]:
 def _exposure() -> list[Panel]:
     return [
         lines(
-            "Of outages under way",
+            "Used budget of open outages",
             {"{{currency}}": "sum by (currency) (stanchion_outage_exposure_minor) / 100"},
-            what="What of their budgets is used, in the currency's main unit.",
+            what="Total of the used budgets, in the currency's main unit.",
         ),
         lines(
-            "Created in a day",
+            "Exposure of the last day",
             {
                 "{{currency}}": "sum by (currency) "
                 "(increase(stanchion_stand_in_exposure_minor_total[1d])) / 100"
             },
-            what="Approved in stand-in, over all outages; in the currency's main unit.",
+            what="Amount approved in stand-in in all outages, in the currency's main unit.",
         ),
     ]
 
@@ -73,21 +73,21 @@ def _who_decides() -> list[Panel]:
             "Decisions by decider",
             {"{{decided_by}}": f"sum by (decided_by) (rate(stanchion_decisions_total[{RATE}]))"},
             "ops",
-            what="platform: the rules here; programme: its endpoint; stand_in: we, in its place.",
+            what="platform: the platform's rules; programme: its endpoint; stand_in: the stand-in rules.",
             stacked=True,
         ),
         lines(
             "Stand-in decisions by rule",
             {"{{rule}}, {{trigger}}": f"sum by (rule, trigger) (rate(stanchion_stand_ins_total[{RATE}]))"},
             "ops",
-            what="within_ceilings approves, at the programme's risk; everything else is a lost sale.",
+            what="within_ceilings approves, at the programme's risk; every other rule declines.",
             stacked=True,
         ),
         lines(
             "Answers of decision endpoints",
             {"{{answer}}": f"sum by (answer) (rate(stanchion_programme_answers_total[{RATE}]))"},
             "ops",
-            what="What is unusable triggers stand-in; what came late was unusable before.",
+            what="An unusable answer triggers stand-in. A late answer was counted as unusable before.",
             stacked=True,
         ),
     ]

@@ -12,7 +12,7 @@ def webhooks() -> Dashboard:
     return page(
         "webhooks",
         "Stanchion: webhooks",
-        "From committed events to receivers that have taken them.",
+        "From committed events to accepted deliveries.",
         {
             "Now": _now(),
             "Deliveries": _deliveries(),
@@ -26,23 +26,23 @@ def _now() -> list[Panel]:
             "Relay lag",
             "max(stanchion_relay_lag_seconds)",
             "s",
-            what="Age of the oldest committed event that is not yet a delivery.",
+            what="Age of the oldest committed event without deliveries.",
         ),
         number(
             "Due deliveries",
             "max(stanchion_deliveries_due)",
-            what="Deliveries whose time has come.",
+            what="Pending deliveries whose next attempt is due.",
         ),
         number(
-            "Due, of one endpoint",
+            "Due deliveries of one endpoint",
             "max(stanchion_deliveries_due_of_one_max)",
-            what="Of the endpoint that has most of them.",
+            what="The largest number of due deliveries of any endpoint.",
         ),
         number(
             "Delivered each second",
             f"sum(rate(stanchion_webhook_delivered_total[{RATE}]))",
             "ops",
-            what="Receivers have answered 2xx.",
+            what="Deliveries that receivers answered with 2xx.",
         ),
     ]
 
@@ -50,13 +50,17 @@ def _now() -> list[Panel]:
 def _deliveries() -> list[Panel]:
     return [
         lines(
-            "Attempts by ending",
+            "Attempts by result",
             {"{{ending}}": f"sum by (ending) (rate(stanchion_webhook_attempts_total[{RATE}]))"},
             "ops",
-            what="How attempts ended.",
+            what="Results of delivery attempts: the class of the answer's status, or the error.",
             stacked=True,
         ),
-        latencies("Duration of an attempt", "stanchion_webhook_seconds", what="At most 10 seconds."),
+        latencies(
+            "Duration of an attempt",
+            "stanchion_webhook_seconds",
+            what="From the look-up of the receiver's name to the end of its answer, at most 10 s.",
+        ),
         lines(
             "Relay",
             {
@@ -65,25 +69,25 @@ def _deliveries() -> list[Panel]:
                 "failed batches": f"sum(rate(stanchion_relay_failures_total[{RATE}]))",
             },
             "ops",
-            what="Committed events become one delivery for each endpoint that wants them.",
+            what="The relay writes one delivery of each event for each subscribed endpoint.",
         ),
         lines(
-            "Troubles",
+            "Failures",
             {
                 "wake-ups dropped": f"sum(rate(stanchion_relay_wake_ups_dropped_total[{RATE}]))",
-                "endings not written": f"sum(rate(stanchion_webhook_unrecorded_total[{RATE}]))",
+                "results not recorded": f"sum(rate(stanchion_webhook_unrecorded_total[{RATE}]))",
                 "failed claims": f"sum(rate(stanchion_webhook_claim_failures_total[{RATE}]))",
             },
             "ops",
-            what="The sweep finds deliveries whose wake-up was lost.",
+            what="The sweep finds deliveries whose wake-up was dropped.",
         ),
         lines(
             "Dispatchers",
             {
-                "under way": "sum(stanchion_webhook_under_way)",
-                "slow": "sum(stanchion_webhook_slow)",
+                "open attempts": "sum(stanchion_webhook_under_way)",
+                "slow attempts": "sum(stanchion_webhook_slow)",
                 "endpoints behind": "sum(stanchion_webhook_endpoints_behind)",
             },
-            what="Attempts in the air, and endpoints that wait for room.",
+            what="Open attempts, and endpoints whose due deliveries wait for a slot.",
         ),
     ]

@@ -105,7 +105,7 @@ def test_cards_that_share_an_account_share_the_object() -> None:
 def test_least_recently_used_cards_are_passivated() -> None:
     active = filled(5, active_max=3)
     assert active.card(an_id(0)) is not None
-    active.passivate_some()
+    active.passivate_surplus()
     assert list(active.cards) == [an_id(3), an_id(4), an_id(0)]
     assert len(active.accounts) == 3
 
@@ -114,11 +114,11 @@ def test_undurable_cards_are_not_passivated() -> None:
     active = filled(5, active_max=2)
     for number in (0, 1, 2):
         active.cards[an_id(number)].undurable = 1
-    active.passivate_some()
+    active.passivate_surplus()
     assert list(active.cards) == [an_id(0), an_id(1), an_id(2)]
     for number in (0, 1, 2):
         active.cards[an_id(number)].undurable = 0
-    active.passivate_some()
+    active.passivate_surplus()
     assert list(active.cards) == [an_id(1), an_id(2)]
 
 
@@ -126,10 +126,10 @@ def test_account_is_dropped_with_its_last_card() -> None:
     active = activation(active_max=1)
     active.admit(card(), account())
     active.admit(card(id=an_id(2)), account())
-    active.passivate_some()
+    active.passivate_surplus()
     assert active.accounts[ACCOUNT].users == 1
     active.admit(card(id=an_id(3), account_id=None), None)
-    active.passivate_some()
+    active.passivate_surplus()
     assert active.accounts == {}
 
 

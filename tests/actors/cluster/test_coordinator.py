@@ -106,7 +106,7 @@ class FakeHosts:
             raise PeerGoneError(incarnation)
 
 
-SHORT_PROBES = ProbePolicy(ping_seconds=0.01, silence_seconds=0.05, look_seconds=0.05)
+SHORT_PROBES = ProbePolicy(ping_seconds=0.01, silence_seconds=0.05, check_seconds=0.05)
 """Shorter intervals than in production."""
 
 

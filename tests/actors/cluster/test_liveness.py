@@ -11,9 +11,9 @@ import pytest
 
 from actors.cluster.liveness import HOST_PROBES, ROLE_PROBES, ProbePolicy, probe, wait_lost
 from actors.peers import PeerFailedError, PeerGoneError
-from engine.limits import PULSE_LATE_SECONDS
+from engine.limits import WATCHER_LATE_SECONDS
 
-SHORT_PROBES = ProbePolicy(ping_seconds=0.001, silence_seconds=0.02, look_seconds=0.001)
+SHORT_PROBES = ProbePolicy(ping_seconds=0.001, silence_seconds=0.02, check_seconds=0.001)
 
 
 class FakeProcess:
@@ -96,7 +96,7 @@ async def test_watcher_without_processor_time_pings_again() -> None:
         pings += 1
         if pings == 1:
             # The answer arrives and the allowed silence ends while this loop is blocked.
-            blocked_seconds = SHORT_PROBES.silence_seconds + 2 * PULSE_LATE_SECONDS
+            blocked_seconds = SHORT_PROBES.silence_seconds + 2 * WATCHER_LATE_SECONDS
             asyncio.get_running_loop().call_soon(time.sleep, blocked_seconds)
             await asyncio.sleep(SHORT_PROBES.silence_seconds)
 

@@ -116,7 +116,7 @@ async def test_rolling_restart_ends_at_the_first_host_that_keeps_its_shards(
 ) -> None:
     call = coordinator_with_hosts(fakes, lambda old: old)
     monkeypatch.setattr(fakes, "call", call, raising=False)
-    with pytest.raises(RestartError, match="host-1 could not give its shards away"):
+    with pytest.raises(RestartError, match="host-1 could not hand over its shards"):
         await replace_all(fakes, processes, lambda _line: None)  # type: ignore[arg-type]
 
 

@@ -57,9 +57,9 @@ async def lost(servers: RayServers) -> str:
 async def test_server_that_ends_or_stops_is_lost(
     processes: dict[str, Process], child: int, name: str, number: signal.Signals
 ) -> None:
-    servers = RayServers(lambda: processes, look_seconds=0.001)
+    servers = RayServers(lambda: processes, check_seconds=0.001)
     servers.learn()
-    assert servers.look() == ""
+    assert servers.check() == ""
     processes[name].send_signal(number)
     assert await lost(servers) == servers.missing == name
     servers.kill()
@@ -67,7 +67,7 @@ async def test_server_that_ends_or_stops_is_lost(
 
 
 async def test_processes_of_a_dead_raylet_are_still_listed(processes: dict[str, Process], child: int) -> None:
-    servers = RayServers(lambda: processes, look_seconds=0.001)
+    servers = RayServers(lambda: processes, check_seconds=0.001)
     servers.learn()
     identity = identity_of(child)
     assert servers.processes() == {identity}
@@ -83,5 +83,5 @@ def test_learn_replaces_the_servers_of_an_earlier_ray(processes: dict[str, Proce
     servers.missing = RAYLET
     found.clear()
     servers.learn()
-    assert servers.look() == ""
+    assert servers.check() == ""
     assert servers.processes() == set()

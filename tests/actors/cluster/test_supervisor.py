@@ -35,7 +35,7 @@ class FakeRay:
         self.missing = ""
         self.join_failures = 0
 
-    def look(self) -> str:
+    def check(self) -> str:
         return self.missing
 
     async def lost(self) -> str:

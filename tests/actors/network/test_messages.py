@@ -14,10 +14,10 @@ from engine.iso8583.content import Presentment, ReversalNotice, read
 from engine.iso8583.identity import fingerprint
 from engine.pan import Masked, Pan, luhn_digit
 from engine.simulation import (
-    ChildRequest,
     ClearingRequest,
     IncrementRequest,
     ReversalRequest,
+    SaleFollowUpRequest,
     SaleState,
     apply_follow_up,
 )
@@ -28,7 +28,7 @@ CREDENTIALS = CardCredentials(Pan(PAN), Masked("2911"))
 CHILD: dict[str, Any] = {"simulation_id": "01900000-0000-7000-8000-0000000001a7", "accepted_ms": NOW_MS}
 
 
-def row(request: ChildRequest) -> Simulation:
+def row(request: SaleFollowUpRequest) -> Simulation:
     applied = apply_follow_up(request, SaleState(12_34, 1))
     assert applied is not None
     sale = request.original
@@ -72,7 +72,7 @@ def test_spend_is_dated_by_its_acceptance() -> None:
         (ClearingRequest(**CHILD, original=original()), "0220"),
     ],
 )
-def test_follow_up_names_its_sale_and_can_be_built_again(request_: ChildRequest, mti: str) -> None:
+def test_follow_up_names_its_sale_and_can_be_built_again(request_: SaleFollowUpRequest, mti: str) -> None:
     simulation = row(request_)
     message = message_of(simulation, CREDENTIALS)
     assert message.mti == mti

@@ -305,7 +305,7 @@ async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> No
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
         (reversal,), (command,) = harness.owners.late_reversals, harness.owners.authorizations
-        assert derive(reversal.id, Derived.UNDO) == command.id
+        assert derive(reversal.id, Derived.LATE_REVERSAL) == command.id
 
 
 async def test_repeat_gets_an_approval_whose_late_reversal_had_no_effect(card_secrets: CardSecrets) -> None:
@@ -345,7 +345,7 @@ async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets)
 async def test_stopping_edge_reverses_what_no_owner_answers(
     card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.respondent.UNDO_STOP_SECONDS", 0.05)
+    monkeypatch.setattr("actors.network.respondent.LATE_REVERSAL_STOP_SECONDS", 0.05)
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
@@ -405,7 +405,7 @@ async def test_late_reversal_is_repeated_until_an_owner_answers(harness: Harness
 async def test_stopping_edge_abandons_unanswered_late_reversals(
     card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.late_reversals.UNDO_STOP_SECONDS", 0.05)
+    monkeypatch.setattr("actors.network.late_reversals.LATE_REVERSAL_STOP_SECONDS", 0.05)
     async with running_edge(card_secrets) as harness, harness.peer() as peer:
         harness.owners.reverse_late = lambda _: NotExecuted("unavailable")
         harness.owners.decide = lambda _: NotExecuted("unavailable")

@@ -230,9 +230,9 @@ async def test_moving_shards_under_load_loses_and_doubles_no_command(cluster: Cl
 
     mover = asyncio.create_task(move())
     runs = [
-        shop(card.id, range(1_000 * place + 100 * lane, 1_000 * place + 100 * lane + 15))
+        shop(card.id, range(1_000 * place + 100 * shopper, 1_000 * place + 100 * shopper + 15))
         for place, card in enumerate(cards, 1)
-        for lane in range(2)
+        for shopper in range(2)
     ]
     held = [id_ for run in await asyncio.gather(*runs) for id_ in run]
     moving = False

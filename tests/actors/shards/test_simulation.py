@@ -249,8 +249,8 @@ def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeCon
             original: Authorization | None = None
             if isinstance(command, AuthorizationCommand):
                 original = known.find_original(command, account, row["recorded_at"])
-            consulted = inputs.endpoint_result if inputs else None
-            context = CommandContext(card, account, config, original, consulted)
+            endpoint_result = inputs.endpoint_result if inputs else None
+            context = CommandContext(card, account, config, original, endpoint_result)
             executed = execute(command, context, row["recorded_at"])
             if isinstance(command, Authorize) and inputs is not None:
                 assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]

@@ -82,7 +82,7 @@ async def test_wake_ups_are_acknowledged_after_the_result_is_recorded(setup: Del
     assert set(setup.stream.acknowledged) == {"2-0", "3-0", "99-0"}
     assert len(setup.receivers.requests) == 1
     setup.receivers.hanging[URL].set()
-    await dispatcher.settle()
+    await dispatcher.drain()
     assert setup.stream.acknowledged[-1] == "1-0"
     assert dispatcher.slots.taken == 0
 
@@ -190,7 +190,7 @@ async def test_sweep_covers_all_endpoints_in_steps(
     assert [await dispatcher.sweep() for _ in range(3)] == [True, True, False]
     assert dispatcher.slots.endpoints_behind == 5
     while await dispatcher.claim_batch():
-        await dispatcher.settle()
+        await dispatcher.drain()
     assert [len(setup.receivers.to(url)) for url in urls] == [3] * 5
     assert not await dispatcher.sweep()
     assert dispatcher.slots.endpoints_behind == 0
@@ -221,7 +221,7 @@ async def test_results_are_recorded_when_the_database_returns(setup: DeliverySet
     await dispatcher.sweep()
     await dispatcher.claim_batch()
     await setup.database.connection.execute("ALTER TABLE delivery_attempts RENAME TO away")
-    settled = asyncio.create_task(dispatcher.settle())
+    settled = asyncio.create_task(dispatcher.drain())
     await eventually(lambda: setup.receivers.requests)
     done, _ = await asyncio.wait([settled], timeout=0.1)
     assert not done
@@ -240,7 +240,7 @@ async def test_unrecordable_results_are_counted_and_attempts_are_lost(
     await dispatcher.sweep()
     await dispatcher.claim_batch()
     await setup.database.connection.execute("ALTER TABLE delivery_attempts RENAME TO away")
-    await dispatcher.settle()
+    await dispatcher.drain()
     await setup.database.connection.execute("ALTER TABLE away RENAME TO delivery_attempts")
     assert dispatcher.recorder.unrecorded == 1
     setup.clock.forward(60)

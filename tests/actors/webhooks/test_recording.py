@@ -41,7 +41,7 @@ async def test_results_are_recorded_or_given_up_and_reported_as_done(failures: i
     results = [unanswered(a_lease(number), 1, "timeout") for number in (1, 2)]
     for result in results:
         recorder.add(result)
-    recorder.hurry()
+    recorder.skip_pauses()
     await recorder.drain()
     assert table.done == results
     assert sum(len(batch) for batch in table.batches) == recorded

@@ -165,7 +165,7 @@ async def test_stale_lease_is_not_sent(setup: DeliverySetup) -> None:
     assert await dispatcher.claim_batch()
     # The process is frozen after the claim and before the first byte.
     setup.clock.forward(20)
-    await dispatcher.settle()
+    await dispatcher.drain()
     assert setup.receivers.requests == []
     assert dispatcher.slots.taken == 0
     setup.clock.forward(40)

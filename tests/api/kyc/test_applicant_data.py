@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from actors.vault import Vault, VaultError
-from api.kyc import applicant_data as custody
+from api.kyc import applicant_data
 from api.kyc.applicant_data import CustodyError
 from engine.kyc.flows import PURPOSE_OF, PURPOSES
 from tests.support.api.driver import Caller
@@ -28,7 +28,7 @@ async def held(running: Installation, acme: Caller) -> str:
 async def read(running: Installation, check_id: str, fields: list[str], purpose: Any) -> dict[str, bytes]:
     services = running.services
     async with services.pool.acquire() as connection:
-        return await custody.read(
+        return await applicant_data.read(
             connection,
             services.vault,
             check_id,
@@ -139,8 +139,8 @@ async def test_destroyed_values_cannot_be_read_even_from_restored_ciphertext(
     services = running.services
     kept = await services.pool.fetch("SELECT * FROM kyc_values WHERE check_id = $1", check_id)
     async with services.pool.acquire() as connection:
-        assert await custody.destroy(connection, check_id, services.clock.now_ms()) == 3
-        assert await custody.destroy(connection, check_id, services.clock.now_ms()) == 0
+        assert await applicant_data.destroy(connection, check_id, services.clock.now_ms()) == 3
+        assert await applicant_data.destroy(connection, check_id, services.clock.now_ms()) == 0
     assert await services.pool.fetchval("SELECT count(*) FROM kyc_values WHERE check_id = $1", check_id) == 0
     # Ciphertext restored from a backup cannot be decrypted: its data key is gone.
     for row in kept:
@@ -168,8 +168,8 @@ async def test_rewrap_needs_the_right_master_key_and_purpose(running: Installati
         check_id,
     )
     vault = running.services.vault
-    assert custody.rewrapped(vault, check_id, "identity_verification", wrapped) is None
+    assert applicant_data.rewrapped(vault, check_id, "identity_verification", wrapped) is None
     with pytest.raises(VaultError):
-        custody.rewrapped(Vault((bytes(32),)), check_id, "identity_verification", wrapped)
+        applicant_data.rewrapped(Vault((bytes(32),)), check_id, "identity_verification", wrapped)
     with pytest.raises(VaultError):
-        custody.rewrapped(vault, check_id, "address_verification", wrapped)
+        applicant_data.rewrapped(vault, check_id, "address_verification", wrapped)

@@ -237,11 +237,11 @@ async def due_sales(running: Installation, *spends: Any) -> set[str]:
     ids = [spend["simulation_id"] for spend in spends]
     due = "UPDATE clearing_schedule SET due_at = now() WHERE simulation_id = ANY ($1::text[]::uuid[])"
     await change(running, due, ids)
-    lane = NetworkDbConnection(running.services.settings.database_dsn, "test-clearing")
+    connection = NetworkDbConnection(running.services.settings.database_dsn, "test-clearing")
     try:
-        return {row["network_txn_id"] for row in await lane.fetch("claim_due_sales", 100, 60)}
+        return {row["network_txn_id"] for row in await connection.fetch("claim_due_sales", 100, 60)}
     finally:
-        lane.close()
+        connection.close()
 
 
 @pytest.mark.parametrize(

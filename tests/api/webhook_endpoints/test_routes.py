@@ -56,8 +56,8 @@ async def stored_secrets(running: Installation, endpoint_id: str) -> list[str | 
         "SELECT secret_sealed, previous_secret_sealed FROM webhook_endpoints WHERE id = $1::uuid", endpoint_id
     )
     assert row is not None
-    custody = SigningSecrets(running.services.vault)
-    return [None if sealed is None else custody.open(endpoint_id, sealed) for sealed in row]
+    signing_secrets = SigningSecrets(running.services.vault)
+    return [None if sealed is None else signing_secrets.open(endpoint_id, sealed) for sealed in row]
 
 
 # --- creation and changes ---

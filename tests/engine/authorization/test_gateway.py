@@ -142,7 +142,7 @@ def test_increment_reversed_before_it_came_is_issued_and_released() -> None:
     assert desk.figures() == (1_500, 1_000, 0, 500)
     assert desk.counters == (1, 1_000)
     assert desk.instructions() == "A1000 I500 G500"
-    assert desk.sale().raised[coming].left_minor == 0
+    assert desk.sale().increments[coming].left_minor == 0
 
 
 def test_only_purchases_accept_increments() -> None:

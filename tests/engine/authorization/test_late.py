@@ -46,7 +46,7 @@ def edge_reverses() -> Reverse:
     reversal: Reverse = _about(
         Reverse, 80, references=(MESSAGE,), command_key=undo, fingerprint=undo, late=True
     )
-    return msgspec.structs.replace(reversal, id=derive(sale().id, Derived.UNDO))
+    return msgspec.structs.replace(reversal, id=derive(sale().id, Derived.LATE_REVERSAL))
 
 
 def network_reverses(**parts: Any) -> Reverse:

@@ -12,7 +12,7 @@ from engine.commands import (
     reference_of_network,
 )
 from engine.instant import DAY_MS
-from engine.limits import TOMBSTONES_FORGOTTEN_MAX
+from engine.limits import TOMBSTONES_DELETED_MAX
 from tests.support.engine.build import (
     NOW_MS,
     key,
@@ -120,5 +120,5 @@ def test_reversal_forgets_few_of_many_expired_tombstones() -> None:
     desk.card.tombstones = {f"n:{number}": NOW_MS for number in range(20_000)}
     desk.now_ms += 30 * DAY_MS
     desk.reverse()
-    assert len(desk.card.tombstones) == 20_001 - TOMBSTONES_FORGOTTEN_MAX
+    assert len(desk.card.tombstones) == 20_001 - TOMBSTONES_DELETED_MAX
     assert has_tombstone(desk.card, (reference_of_network(SALE),), desk.now_ms)

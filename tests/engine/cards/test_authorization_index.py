@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.cards.authorization import Authorization, names
+from engine.cards.authorization import Authorization, references_of
 from engine.cards.authorization_index import AuthorizationIndex
 from engine.commands import (
     Advise,
@@ -65,7 +65,7 @@ def test_opened_authorization_has_all_its_references() -> None:
     sale = authorization(1)
     index.add(sale)
     assert len(index) == 3
-    assert [index[name] for name in names(sale)] == [sale] * 3
+    assert [index[name] for name in references_of(sale)] == [sale] * 3
     assert list(index) == [sale]
 
 

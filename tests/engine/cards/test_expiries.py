@@ -124,7 +124,7 @@ def test_expired_holds_are_those_past_their_expiry(
             close_hold(made, hold.id)
         elif verb == "move" and hold is not None:
             resize_hold(made, hold, 2, expires_ms)
-        assert [hold.place for hold in made.expiries] == list(range(len(made.holds)))
+        assert [hold.heap_index for hold in made.expiries] == list(range(len(made.holds)))
         for now_ms in range(-1, 21, 3):
             due = [hold for hold in made.holds.values() if hold.expires_ms <= now_ms]
             due.sort(key=lambda hold: (hold.expires_ms, hold.id))

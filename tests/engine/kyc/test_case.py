@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.instant import DAY_MS
-from engine.kyc.case import Case, as_of, erased, lapsed, open_case, postpone, receive, review, settle
+from engine.kyc.case import Case, as_of, conclude, erased, lapsed, open_case, postpone, receive, review
 from engine.kyc.facts import Verdict
 from engine.kyc.flows import DOCUMENT, FLOWS, Flow, needs
 from engine.kyc.states import COMPLETED, TRANSITIONS
@@ -52,7 +52,7 @@ def test_later_input_replaces_the_earlier() -> None:
     ],
 )
 def test_state_after_a_verdict(verdict: Verdict, state: str, codes: tuple[str, ...]) -> None:
-    case = settle(complete_case("document"), verdict, None, LATER_MS)
+    case = conclude(complete_case("document"), verdict, None, LATER_MS)
     assert (case.state, case.reason_codes, case.attempts) == (state, codes, 1)
     assert case.completed_ms == (LATER_MS if state in COMPLETED else None)
     assert case.awaiting == (DOCUMENT if state == "pending" else ())
@@ -65,7 +65,7 @@ def test_document_type_is_fixed_once_its_picture_is_attached() -> None:
 
 def test_inputs_requested_again_are_dropped() -> None:
     case = receive(complete_case("document"), {"document_mrz": "zone"}, None, NOW_MS)
-    case = settle(case, AGAIN, None, LATER_MS)
+    case = conclude(case, AGAIN, None, LATER_MS)
     assert case.document_type is None
     assert set(case.tokens) == set(needs("basic"))
     assert case.expires_ms == LATER_MS + KYC_PENDING_DAYS * DAY_MS
@@ -82,7 +82,7 @@ def test_inputs_requested_again_are_dropped() -> None:
     ],
 )
 def test_expiry_of_a_passed_case(document_expiry: date | None, expires_ms: int) -> None:
-    case = settle(complete_case(), PASS, document_expiry, LATER_MS)
+    case = conclude(complete_case(), PASS, document_expiry, LATER_MS)
     assert case.expires_ms == expires_ms
 
 
@@ -97,10 +97,10 @@ def test_case_expires_at_its_expiry() -> None:
         case.expires_ms,
         case.expires_ms,
     )
-    passed = settle(complete_case(), PASS, None, NOW_MS)
+    passed = conclude(complete_case(), PASS, None, NOW_MS)
     assert as_of(passed, NOW_MS + KYC_PASSED_DAYS * DAY_MS).state == "expired"
     for verdict in (FAIL, REVIEW):
-        case = settle(complete_case(), verdict, None, NOW_MS)
+        case = conclude(complete_case(), verdict, None, NOW_MS)
         assert as_of(case, NOW_MS + 10_000 * DAY_MS) is case
 
 
@@ -113,7 +113,7 @@ def test_evaluation_without_a_result_is_retried_in_review() -> None:
     assert len(pauses) == KYC_TRIES_MAX - 1
     assert pauses[:3] == [5, 10, 20]
     assert max(pauses) <= KYC_RETRY_SECONDS_MAX
-    settled = settle(case, PASS, None, LATER_MS)
+    settled = conclude(case, PASS, None, LATER_MS)
     assert (settled.state, settled.tries, settled.evaluate_ms) == ("passed", 0, None)
 
 
@@ -129,7 +129,7 @@ def test_evaluation_without_a_result_is_retried_in_review() -> None:
 def test_state_after_a_review(
     outcome: Any, codes: Any, awaiting: Any, state: str, kept: tuple[str, ...]
 ) -> None:
-    before = settle(complete_case("full"), REVIEW, None, NOW_MS)
+    before = conclude(complete_case("full"), REVIEW, None, NOW_MS)
     case = review(before, outcome, codes, awaiting, None, LATER_MS)
     assert (case.state, case.reason_codes, case.awaiting) == (state, kept, awaiting)
     assert case.evaluate_ms is None
@@ -139,7 +139,7 @@ def test_state_after_a_review(
     ("verdict", "state"), [(None, "expired"), (REVIEW, "failed"), (PASS, "passed"), (FAIL, "failed")]
 )
 def test_erasure_ends_an_open_case(verdict: Verdict | None, state: str) -> None:
-    case = complete_case() if verdict is None else settle(complete_case(), verdict, None, NOW_MS)
+    case = complete_case() if verdict is None else conclude(complete_case(), verdict, None, NOW_MS)
     gone = erased(case, LATER_MS)
     assert (gone.state, gone.tokens, gone.awaiting) == (state, {}, ())
     assert gone.version == case.version + 1
@@ -147,8 +147,8 @@ def test_erasure_ends_an_open_case(verdict: Verdict | None, state: str) -> None:
 
 def test_change_in_another_state_is_refused() -> None:
     collecting = complete_case()
-    reviewed = settle(collecting, REVIEW, None, NOW_MS)
-    passed, failed = (settle(collecting, verdict, None, NOW_MS) for verdict in (PASS, FAIL))
+    reviewed = conclude(collecting, REVIEW, None, NOW_MS)
+    passed, failed = (conclude(collecting, verdict, None, NOW_MS) for verdict in (PASS, FAIL))
     expired = as_of(open_case("c", "basic", 0), NOW_MS)
     for case in (reviewed, passed, failed, expired):
         with pytest.raises(ValueError, match="takes no inputs"):
@@ -158,12 +158,12 @@ def test_change_in_another_state_is_refused() -> None:
             review(case, "passed", (), (), None, NOW_MS)
     for case in (passed, failed, expired):
         with pytest.raises(ValueError, match="does not become"):
-            settle(case, PASS, None, NOW_MS)
+            conclude(case, PASS, None, NOW_MS)
         with pytest.raises(ValueError, match="does not become"):
             postpone(case, NOW_MS)
 
 
-CHANGES = st.sampled_from(["receive", "settle", "postpone", "review", "erase", "wait"])
+CHANGES = st.sampled_from(["receive", "conclude", "postpone", "review", "erase", "wait"])
 
 
 @settings(deadline=None)
@@ -185,8 +185,8 @@ def _changed(case: Case, name: str, choice: int, now_ms: int) -> Case:
     try:
         if name == "receive":
             return receive(case, {needs(case.flow)[choice]: f"t{choice}"}, None, now_ms)
-        if name == "settle":
-            return settle(case, (PASS, FAIL, REVIEW, AGAIN)[choice], None, now_ms)
+        if name == "conclude":
+            return conclude(case, (PASS, FAIL, REVIEW, AGAIN)[choice], None, now_ms)
         if name == "postpone":
             return postpone(case, now_ms)
         if name == "review":

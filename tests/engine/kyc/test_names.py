@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from engine.kyc.names import Likeness, with_record, with_zone
+from engine.kyc.names import Likeness, compare_with_record, compare_with_zone
 from tests.support.engine.kyc.build import ZONE
 
 
@@ -46,7 +46,7 @@ def test_with_a_zone(
     given: str, family: str, zone_given: list[str], zone_family: list[str], likeness: str
 ) -> None:
     zone = msgspec.structs.replace(ZONE, surname=tuple(zone_family), given=tuple(zone_given))
-    assert with_zone(given, family, zone) is Likeness[likeness]
+    assert compare_with_zone(given, family, zone) is Likeness[likeness]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_with_a_zone_whose_names_may_be_cut(
     given: str, family: str, zone_given: list[str], zone_family: list[str], likeness: str
 ) -> None:
     zone = msgspec.structs.replace(ZONE, surname=tuple(zone_family), given=tuple(zone_given), names_cut=True)
-    assert with_zone(given, family, zone) is Likeness[likeness]
+    assert compare_with_zone(given, family, zone) is Likeness[likeness]
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_with_a_zone_whose_names_may_be_cut(
     ],
 )
 def test_with_a_record(one: str, other: str, likeness: str) -> None:
-    assert with_record(one, other) is Likeness[likeness]
-    assert with_record(other, one) is Likeness[likeness]
+    assert compare_with_record(one, other) is Likeness[likeness]
+    assert compare_with_record(other, one) is Likeness[likeness]

@@ -14,9 +14,9 @@ from engine.programmes.stand_in import (
     Outage,
     StandInPolicy,
     Triggers,
-    confirmed,
     grant,
     response_code,
+    rule_at_decision,
     under_policy,
 )
 from tests.support.engine.build import NOW_MS, an_id, ask, policy
@@ -131,7 +131,7 @@ def test_change_of_budget_currency_starts_a_period() -> None:
 def test_declared_balance_is_checked_again_at_the_decision(
     granted: Any, remaining_minor: int | None, counts: str
 ) -> None:
-    assert confirmed(granted, 1_000, remaining_minor) == counts
+    assert rule_at_decision(granted, 1_000, remaining_minor) == counts
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ async def plastic(running: Installation, card_id: str) -> Card:
     """The card as a terminal reads it."""
 
     settings = running.services.settings
-    lane = NetworkDbConnection(settings.database_dsn, "test")
-    (found,) = await cards_by_id(lane, CardSecrets(running.services.vault)).find_all([card_id])
-    lane.close()
+    connection = NetworkDbConnection(settings.database_dsn, "test")
+    (found,) = await cards_by_id(connection, CardSecrets(running.services.vault)).find_all([card_id])
+    connection.close()
     assert found is not None
     return Card(card_id, "".join(found.pan), "".join(found.expiry))
 

@@ -107,9 +107,9 @@ async def live(running: Installation, card: Any) -> None:
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card["id"])
     await connection.close()
-    custody = CardSecrets(running.services.vault)
+    card_secrets = CardSecrets(running.services.vault)
     plastic = {
-        "pan": "".join(custody.open(card["id"], sealed)),
+        "pan": "".join(card_secrets.open(card["id"], sealed)),
         "expiry": f"{card['exp_year'] % 100:02d}{card['exp_month']:02d}",
     }
     address = {"host": "127.0.0.1", "port": running.services.settings.iso8583_port}

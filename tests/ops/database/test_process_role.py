@@ -114,10 +114,10 @@ async def test_processes_do_their_work(process_url: str, vault: Vault) -> None:
     await journal.renew(range(256), owner.epochs)
     await journal.release(range(256))
     await journal.close()
-    lane = retention_connection(process_url)
-    await Retention(lane).step()
-    await lane.fetch("recall_deliveries", 1.0, None, 1)
-    lane.close()
+    deletions = retention_connection(process_url)
+    await Retention(deletions).step()
+    await deletions.fetch("reschedule_deliveries", 1.0, None, 1)
+    deletions.close()
 
 
 async def test_tables_of_later_migrations_are_granted(process_url: str, database_url: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.supervision import control as module
-from ops.supervision.control import SOCKET_FILE, ControlError, ControlServer, Say, restart
+from ops.supervision.control import SOCKET_FILE, ControlError, ControlServer, Report, restart
 
 
 class RefusedError(Exception):
@@ -25,13 +25,13 @@ class Supervised:
         self.go_on.set()
         self.failure: Exception | None = None
 
-    async def restart(self, say: Say) -> None:
+    async def restart(self, report: Report) -> None:
         self.begun += 1
-        say("first")
+        report("first")
         await self.go_on.wait()
         if self.failure is not None:
             raise self.failure
-        say("last")
+        report("last")
 
 
 @pytest.fixture

@@ -56,12 +56,12 @@ class Actors:
     async def stop(self):
         print("actors stopped", flush=True)
 
-    async def restart(self, say):
-        say("host-1 is host-2")
+    async def restart(self, report):
+        report("host-1 is host-2")
         await asyncio.sleep(0)
         if behaviour == "fail":
             raise RestartError("edge does not begin")
-        say("edge is new")
+        report("edge is new")
 
     async def wait_failed(self):
         if behaviour == "fail":

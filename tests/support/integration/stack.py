@@ -180,7 +180,7 @@ class Stack:
 
     async def card_data(self, *cards: dict[str, Any]) -> dict[str, dict[str, str]]:
         """``pan``, ``expiry`` (YYMM) and ``cvv2`` of each of ``cards``, by card id."""
-        custody = CardSecrets(Vault.from_settings(self.settings))
+        card_secrets = CardSecrets(Vault.from_settings(self.settings))
         rows = await self.fetch(
             "SELECT p.card_id::text, p.sealed, c.exp_year, c.exp_month, c.cvk_generation"
             " FROM pans p JOIN cards c ON c.id = p.card_id WHERE p.card_id = ANY($1::uuid[])",
@@ -188,12 +188,12 @@ class Stack:
         )
         found = {}
         for row in rows:
-            pan = custody.open(row["card_id"], row["sealed"])
+            pan = card_secrets.open(row["card_id"], row["sealed"])
             month = (row["exp_year"], row["exp_month"])
             found[row["card_id"]] = {
                 "pan": "".join(pan),
                 "expiry": f"{month[0] % 100:02d}{month[1]:02d}",
-                "cvv2": custody.cvv2(pan, *month, row["cvk_generation"]),
+                "cvv2": card_secrets.cvv2(pan, *month, row["cvk_generation"]),
             }
         return found
 

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-LOOK_SECONDS = 0.02
+READ_SECONDS = 0.02
 NANOSECONDS = 1_000_000_000
 
 _folder = os.environ.get("STANCHION_CHAOS_CLOCKS")
@@ -26,7 +26,7 @@ class _Clock:
 
     def now_ns(self) -> int:
         now = time.monotonic()
-        if now - self._looked > LOOK_SECONDS:
+        if now - self._looked > READ_SECONDS:
             self._looked = now
             try:
                 self._moved = int(self._mine.read_text()) * NANOSECONDS

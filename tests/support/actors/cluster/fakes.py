@@ -10,7 +10,7 @@ from actors.cluster.liveness import ProbePolicy
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings
 
-SHORT_PROBES = ProbePolicy(ping_seconds=0.001, silence_seconds=0.02, look_seconds=0.001)
+SHORT_PROBES = ProbePolicy(ping_seconds=0.001, silence_seconds=0.02, check_seconds=0.001)
 HOME, OTHER, THIRD = "a" * 56, "b" * 56, "c" * 56
 """Node ids; ``HOME`` is the supervisor's node."""
 

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.clock import SystemClock
 from actors.journal.contract import Unreadable
-from engine.cards.authorization import names
+from engine.cards.authorization import references_of
 from engine.cards.card import DeclaredBalance
 from engine.commands import reference_of_id, reference_of_message
 from engine.ids import Derived, derive
@@ -228,7 +228,7 @@ class StoredState:
         ]
         for command, at_ms in steps:
             await journal.commit(owner.decide(command, now_ms=at_ms))
-            expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
+            expected = {(FIRST.id, name): [each] for each in owner.known for name in references_of(each)}
             assert await journal.load_authorizations(expected) == expected
         raised = (FIRST.id, reference_of_message(spend(2).command_key))
         read = (await journal.load_authorizations([raised]))[raised]
@@ -273,9 +273,9 @@ class StoredState:
         ]
         for command, at_ms in steps:
             await journal.commit(owner.decide(command, now_ms=at_ms))
-            expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
+            expected = {(FIRST.id, name): [each] for each in owner.known for name in references_of(each)}
             assert await journal.load_authorizations(expected) == expected
-        assert [each.counted_minor for each in owner.known["n:N1"].raised.values()] == [500, 50, 0, 0, 0]
+        assert [each.counted_minor for each in owner.known["n:N1"].increments.values()] == [500, 50, 0, 0, 0]
         assert owner.known["n:N2"].day == "2026-11-23"
 
     async def test_advice_that_replaces_a_message_is_loaded(self, backend: Backend) -> None:
@@ -296,7 +296,7 @@ class StoredState:
         ]
         for command, at_ms in steps:
             await journal.commit(owner.decide(command, now_ms=at_ms))
-            expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)[:2]}
+            expected = {(FIRST.id, name): [each] for each in owner.known for name in references_of(each)[:2]}
             assert await journal.load_authorizations(expected) == expected
         assert [each.stands_for for each in owner.known] == [(), (late,), (), ()]
 
@@ -316,7 +316,7 @@ class StoredState:
         owner = Owner(await journal.take(range(256)))
         first, other = create_programme(1), create_programme(2)
         await journal.commit(owner.decide(first, other))
-        mark, changed = await journal.load_changed_programmes(None, lambda id_, seq: True)
+        position, changed = await journal.load_changed_programmes(None, lambda id_, seq: True)
         assert changed == {}
         await journal.commit(owner.decide(change_programme(1, programme_id=first.id, name="New")))
         asked: list[tuple[str, int]] = []
@@ -325,7 +325,7 @@ class StoredState:
             asked.append((id_, seq))
             return id_ == first.id and seq > 1
 
-        after, changed = await journal.load_changed_programmes(mark, newer)
+        after, changed = await journal.load_changed_programmes(position, newer)
         assert changed == await journal.load_programmes([first.id])
         assert (first.id, 2) in asked
         asked.clear()

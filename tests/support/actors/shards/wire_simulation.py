@@ -134,18 +134,18 @@ class VirtualEdge:
     """One edge: a router and a respondent."""
 
     def __init__(self, installation: WireInstallation) -> None:
-        custody = CardSecrets(VAULT)
+        card_secrets = CardSecrets(VAULT)
         on_file = {pan: IssuedCard(card.id, card.exp_year, card.exp_month, "1") for pan, card in PANS.items()}
         self.router = Router(VirtualPeers(installation))
         self.router.start()
         self.commands: dict[str, Authorize] = {}
-        self.respondent = Respondent(self._submit, lookup_of(custody, on_file), custody)
+        self.respondent = Respondent(self._submit, lookup_of(card_secrets, on_file), card_secrets)
 
     def _submit(self, command: Command, *, repeat: bool = False) -> asyncio.Future[Reply]:
         if isinstance(command, Authorize):
             self.commands[command.wire.stan] = command
         return self.router.submit(
-            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS, repeat=repeat
+            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, reply_timeout_ms=REST_DEADLINE_MS, repeat=repeat
         )
 
 

@@ -234,4 +234,4 @@ async def work(dispatcher: Dispatcher) -> None:
             pass
         if not await dispatcher.claim_batch():
             break
-        await dispatcher.settle()
+        await dispatcher.drain()

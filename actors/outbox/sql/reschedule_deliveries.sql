@@ -1,6 +1,6 @@
 -- Makes pending deliveries due whose next attempt is later than any schedule ($1 seconds) allows, by the database's clock and at $2, the
 -- time on the process's clock: a wrong clock scheduled them. One index scan for each endpoint finds them.
-WITH misplaced AS MATERIALIZED (
+WITH misscheduled AS MATERIALIZED (
     SELECT far.id
     FROM webhook_endpoints w
     CROSS JOIN LATERAL (
@@ -10,9 +10,9 @@ WITH misplaced AS MATERIALIZED (
         LIMIT $3::int
     ) far
     LIMIT $3::int
-), recalled AS (
-    UPDATE deliveries d SET next_attempt_at = now() FROM misplaced m
+), rescheduled AS (
+    UPDATE deliveries d SET next_attempt_at = now() FROM misscheduled m
     WHERE d.id = m.id AND d.state = 'pending'
     RETURNING 1
 )
-SELECT count(*)::int AS recalled FROM recalled
+SELECT count(*)::int AS rescheduled FROM rescheduled
