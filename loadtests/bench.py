@@ -205,12 +205,12 @@ async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     """Compare, for every system, the approvals that callers received with the holds in its books."""
     near = "" if not servers.plan.far_ms else ", far"
     proofs = []
-    one_line = sum(each.approved for each in slices if each.system == OURS)
-    proofs.append(Proof(f"{OURS}{near}", one_line, await _held(servers, one_line)))
+    approved = sum(each.approved for each in slices if each.system == OURS)
+    proofs.append(Proof(f"{OURS}{near}", approved, await _held(servers, approved)))
     for rival in servers.rivals.values():
         names = {system.name for system in rival.systems}
-        one_line = sum(each.approved for each in slices if each.system in names)
-        proofs.append(Proof(f"{rival.name}{near}", one_line, await rival.held_minor() // AMOUNT_MINOR))
+        approved = sum(each.approved for each in slices if each.system in names)
+        proofs.append(Proof(f"{rival.name}{near}", approved, await rival.held_minor() // AMOUNT_MINOR))
     return proofs
 
 

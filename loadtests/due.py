@@ -126,7 +126,7 @@ class DueBench:
         return Drained(title, due[0], time.monotonic() - began, *quiet, *beside)
 
     async def _timed(self, meanwhile: Awaitable[None]) -> tuple[float, float]:
-        """p50 and p99 of decisions at the fixed rate while ``work`` runs."""
+        """p50 and p99, in milliseconds, of decisions at the fixed rate while ``meanwhile`` runs."""
         load = WireLoad(
             [self._servers.edge],
             self._servers.cards,
@@ -148,8 +148,8 @@ async def run(options: argparse.Namespace, folder: Path) -> list[Drained]:
     plan = ServerPlan(cards=options.cards, rival_processes=0)
     # Late enough to come by command alone.
     async with BenchServers(folder, plan, {"STANCHION_AUTO_CLEAR_SECONDS": "86400"}) as servers:
-        servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
-        database = await asyncpg.connect(servers["database_url"])
+        embedded = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
+        database = await asyncpg.connect(embedded["database_url"])
         try:
             bench = DueBench(servers, database, options.count)
             found = []

@@ -118,8 +118,8 @@ async def fill(dsn: str, client_id: str, rows: int) -> None:
 async def run(folder: Path, rows: int) -> tuple[Reads, Reads, Counter[str]]:
     """Everything, on an installation in ``folder``."""
     async with BenchServers(folder, ServerPlan(cards=1, rival_processes=0)) as servers:
-        servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
-        await fill(servers["database_url"], two_tenants(servers.run)[0]["client_id"], rows)
+        embedded = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
+        await fill(embedded["database_url"], two_tenants(servers.run)[0]["client_id"], rows)
         return await measure(servers.run)
 
 
