@@ -49,9 +49,9 @@ workloads:
 
 how it measures:
   Latencies of open loops count from the instant at which a request was due. Server CPU is all processes of
-  the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted beside it. In
-  the workloads inside the system ("router ...") callers are part of every system: ours have the router in
-  them, the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
+  the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted apart. In the
+  in-process workloads ("router ...") the callers count as servers of every system: ours contain the router,
+  the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
   records of a sample. ops/docs/PERFORMANCE.md describes the rivals.
 """
 

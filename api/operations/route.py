@@ -1,7 +1,7 @@
-"""The route class of all operations, and the order in which a request is judged.
+"""The route class of all operations, and the order of the checks of a request.
 
 401, 429, 403; then the body as such (408, 413, 415, 400); the idempotency key (400, 409, 429, or the stored
-answer); 400 for what the models refuse; then the handler's 404 and 409.
+answer); the models (400); then the handler's 404 and 409.
 
 FastAPI reads and parses a body before it solves dependencies. So ``OperationRoute`` admits the caller and
 reads the body strictly before it hands the request to FastAPI, whose order of dependencies and models is the

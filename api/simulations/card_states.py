@@ -14,7 +14,7 @@ from actors.database import INDEX_PLANS, DbConnection
 from api.database.pool import STATEMENT_SECONDS, session
 from api.http.problems import Refusal, not_found
 
-# The ids are given twice, so that no cached plan scans other cards.
+# The ids are passed twice, so that a cached plan reads no other cards.
 _STATES: Final = """
     SELECT asked.number, c.state
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (card_id, tenant_id, number)
@@ -23,7 +23,7 @@ _STATES: Final = """
 """
 
 
-def card_lane(dsn: str) -> DbConnection:
+def card_state_connection(dsn: str) -> DbConnection:
     """The connection for ``CardStates``."""
     milliseconds = round(STATEMENT_SECONDS * 1000)
     return DbConnection(
@@ -36,10 +36,10 @@ def card_lane(dsn: str) -> DbConnection:
 
 
 class CardStates:
-    """``lane`` is a ``card_lane``; several may share it."""
+    """``connection`` is a ``card_state_connection``; several instances may share it."""
 
-    def __init__(self, lane: DbConnection) -> None:
-        self._lane = lane
+    def __init__(self, connection: DbConnection) -> None:
+        self._connection = connection
         self._states: Coalescer[tuple[str, str], str | None] = Coalescer(self._read)
 
     async def require_active(self, card_id: str, tenant_id: str) -> None:
@@ -51,7 +51,7 @@ class CardStates:
             raise Refusal("card-not-active", f"The card is {state}.")
 
     async def _read(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        rows = await self._lane.fetch(
+        rows = await self._connection.fetch(
             "card_states", [card_id for card_id, _ in asked], [tenant_id for _, tenant_id in asked]
         )
         states: list[str | None] = [None] * len(asked)

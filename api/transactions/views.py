@@ -69,7 +69,7 @@ SELECT: Final = f"""
 
 Kind = Literal["purchase", "refund", "force_post", "verification"]
 Status = Literal["pending", "partially_cleared", "cleared", "reversed", "lapsed", "declined", "posted"]
-Happening = Literal[
+TransactionEventType = Literal[
     "authorization", "refund", "force_post", "advice", "increment", "reversal", "clearing", "lapse"
 ]
 
@@ -108,13 +108,13 @@ class RiskView(View):
     action: Literal["allow", "review", "block"]
 
 
-class HappenedView(View):
-    """One step in the history of the transaction.
+class TransactionEventView(View):
+    """One entry in the history of a transaction.
 
     `amount` is the amount requested, reversed, cleared, or no longer held.
     """
 
-    type: Happening
+    type: TransactionEventType
     amount: ShownAmount
     occurred_at: Instant
     remark: Literal["declined", "late", "nothing_held", "matched"] = "late"
@@ -157,13 +157,13 @@ class TransactionView(View):
     """
     risk: RiskView | None
     trace: list[StepView]
-    events: list[HappenedView]
+    events: list[TransactionEventView]
     """The history of the transaction, oldest first."""
     created_at: Instant
     updated_at: Instant
 
 
-class Followed(msgspec.Struct, frozen=True, array_like=True):
+class LaterCommand(msgspec.Struct, frozen=True, array_like=True):
     """A later command on the transaction, as ``SELECT`` returns it."""
 
     kind: str
@@ -173,7 +173,7 @@ class Followed(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
 
 
-_followed = msgspec.json.Decoder(list[Followed]).decode
+_followed = msgspec.json.Decoder(list[LaterCommand]).decode
 _lapsed_before = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _record = msgspec.json.Decoder(FollowUpRecord).decode
 
@@ -257,17 +257,17 @@ def _overruled(replaced: FollowUpRecord) -> dict[str, Any]:
 
 def _events(row: asyncpg.Record, asked: Opener) -> list[dict[str, Any]]:
     """The history. A lapse that no command has recorded is derived from the expired hold."""
-    began = _happened(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
+    began = _event(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
     followed = _followed(row["followed"])
     events = [began, *(_follow_up(each) for each in followed)]
     lapses = list(_lapses_by_time(followed, _lapsed_before(row["lapsed_before"])))
     if row["lapsed"] and not _lapse_recorded(events):
-        lapses.append(_happened("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
+        lapses.append(_event("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
     # The sort is stable: within an instant, lapses come first, then the journal's order.
     return sorted((*lapses, *events), key=lambda event: str(event["occurred_at"])) if lapses else events
 
 
-def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def _lapses_by_time(followed: list[LaterCommand], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Lapses of earlier holds at their expiry. Holds that an ``expire`` command ended before their expiry are
     left out, because the history already has these lapses."""
     commanded = deque(each.at_ms for each in followed if each.kind == "expire")
@@ -275,10 +275,10 @@ def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> 
         if commanded and commanded[0] < expires_ms:
             commanded.popleft()
         else:
-            yield _happened("lapse", amount_minor, expires_ms)
+            yield _event("lapse", amount_minor, expires_ms)
 
 
-def _first_type(kind: str, asked: Opener) -> Happening:
+def _first_type(kind: str, asked: Opener) -> TransactionEventType:
     if isinstance(asked, Advise):
         return "advice"
     if kind == "refund":
@@ -286,16 +286,16 @@ def _first_type(kind: str, asked: Opener) -> Happening:
     return "force_post" if isinstance(asked, Present) else "authorization"
 
 
-def _follow_up(followed: Followed) -> dict[str, Any]:
+def _follow_up(followed: LaterCommand) -> dict[str, Any]:
     if followed.kind == "increment":
         declined = decode_decision(followed.outcome).decision == "declined"
         remark = "declined" if declined else None
-        return _happened("increment", followed.asked_minor or 0, followed.at_ms, remark)
+        return _event("increment", followed.asked_minor or 0, followed.at_ms, remark)
     record = _record(followed.outcome)
     if record.type == "refund":
-        return _happened("clearing", record.amount_minor, followed.at_ms, record.remark)
-    type_: Happening = "clearing" if record.type == "capture" else record.type
-    return _happened(type_, record.amount_minor, followed.at_ms, record.remark)
+        return _event("clearing", record.amount_minor, followed.at_ms, record.remark)
+    type_: TransactionEventType = "clearing" if record.type == "capture" else record.type
+    return _event(type_, record.amount_minor, followed.at_ms, record.remark)
 
 
 def _lapse_recorded(events: list[dict[str, Any]]) -> bool:
@@ -309,6 +309,8 @@ def _lapse_recorded(events: list[dict[str, Any]]) -> bool:
     return False
 
 
-def _happened(type_: Happening, amount_minor: int, at_ms: int, remark: str | None = None) -> dict[str, Any]:
+def _event(
+    type_: TransactionEventType, amount_minor: int, at_ms: int, remark: str | None = None
+) -> dict[str, Any]:
     event = {"type": type_, "amount": format_minor(amount_minor), "occurred_at": to_text(at_ms)}
     return event | ({"remark": remark} if remark else {})

@@ -94,7 +94,7 @@ ANSWERS: Final = (
         "tests/ops/test_deploy.py::test_the_page_installs_the_validators",
     ),
     Answer(
-        "ops/docs/GATEWAY.md", "Switch it on", "bash", "tests/ops/test_snippets.py::test_a_gateway_programme"
+        "ops/docs/GATEWAY.md", "Switch it on", "bash", "tests/ops/test_snippets.py::test_gateway_programme_is_created_as_on_the_page"
     ),
     Answer(
         "ops/docs/GATEWAY.md",
@@ -108,40 +108,20 @@ ANSWERS: Final = (
     Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Keys", "text", HANDBOOK),
     Answer("ops/docs/STAND_IN.md", "On one machine", "sh", f"{__name__}::test_a_guide_runs_it_too"),
-    Answer("ops/docs/STAND_IN.md", "The question", "json", "tests/ops/test_snippets.py::test_the_question"),
-    Answer("ops/docs/STAND_IN.md", "The answer", "json", "tests/ops/test_snippets.py::test_the_answer"),
-    Answer(
-        "ops/docs/STAND_IN.md",
-        "The policy",
-        "json",
-        "tests/api/stand_in/test_policy.py::test_example_in_the_guide_is_a_valid_policy",
-    ),
-    *(
-        Answer(
-            "ops/docs/WEBHOOKS.md",
-            section,
-            "bash",
-            "tests/api/docs/test_webhooks_page.py::test_printed_shell_commands_work",
-        )
-        for section in ("Subscribe", "Verify")
-    ),
-    Answer("ops/docs/WEBHOOKS.md", "What arrives", "json", "tests/ops/test_snippets.py::test_what_arrives"),
-    Answer(
-        "ops/docs/WEBHOOKS.md",
-        "Verify",
-        "python",
-        "tests/api/docs/test_webhooks_page.py::test_printed_verifier_accepts_genuine_signatures_only",
-    ),
-    *(
-        Answer(
-            "ops/docs/WEBHOOKS.md",
-            section,
-            "sh",
-            "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
-        )
-        for section in ("Send again", "On your own machine")
-    ),
-)
+    Answer("ops/docs/STAND_IN.md", "The question", "json",
+    "tests/ops/test_snippets.py::test_question_on_the_page_is_the_body_that_is_sent"),
+    Answer("ops/docs/STAND_IN.md", "The answer", "json",
+    "tests/ops/test_snippets.py::test_answer_on_the_page_is_usable"), Answer( "ops/docs/STAND_IN.md", "The
+    policy", "json", "tests/api/stand_in/test_policy.py::test_example_in_the_guide_is_a_valid_policy", ), *(
+    Answer( "ops/docs/WEBHOOKS.md", section, "bash",
+    "tests/api/docs/test_webhooks_page.py::test_printed_shell_commands_work", ) for section in ("Subscribe",
+    "Verify") ), Answer("ops/docs/WEBHOOKS.md", "What arrives", "json",
+    "tests/ops/test_snippets.py::test_delivery_on_the_page_is_the_body_that_is_sent"), Answer(
+    "ops/docs/WEBHOOKS.md", "Verify", "python",
+    "tests/api/docs/test_webhooks_page.py::test_printed_verifier_accepts_genuine_signatures_only", ), *(
+    Answer( "ops/docs/WEBHOOKS.md", section, "sh",
+    "tests/integration/test_listen.py::test_listen_and_resend_as_documented", ) for section in ("Send again",
+    "On your own machine") ), )
 
 _STANCHION: Final = re.compile(r"(?:\.venv/bin/)?stanchion ([a-z].*)")
 _MODULE: Final = re.compile(r"(?:\.venv/bin/)?python -m ([\w.]+)")

@@ -16,7 +16,7 @@ from actors.connections import ConnectionLimits, ConnectionTable
 from api.app import create_app
 from api.database import pool as database
 from api.http import json_body
-from api.simulations.card_states import card_lane
+from api.simulations.card_states import card_state_connection
 from engine.limits import API_CONNECTIONS
 from ops.embedded.ports import free_port
 from tests.support.actors.outbox.waiting import eventually
@@ -158,13 +158,13 @@ def unavailable(response: httpx2.Response) -> None:
 @asynccontextmanager
 async def on_database(running: Installation, address: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of an API server that uses the database at ``address``."""
-    pool, lane = database.SharedPool(address, idle=0, size=2), card_lane(address)
+    pool, card_states = database.SharedPool(address, idle=0, size=2), card_state_connection(address)
     async with pool:
-        app = create_app(replace(running.services, pool=pool, card_lane=lane))
+        app = create_app(replace(running.services, pool=pool, card_state_connection=card_states))
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
             yield http
-        lane.close()
+        card_states.close()
         pool.terminate()
 
 
@@ -231,8 +231,8 @@ SPEND = {
 async def test_spend_without_card_states_returns_dependency_unavailable(
     running: Installation, acme: Caller
 ) -> None:
-    nowhere = card_lane(f"postgresql://x:y@127.0.0.1:{free_port()}/z")
-    app = create_app(replace(running.services, card_lane=nowhere))
+    nowhere = card_state_connection(f"postgresql://x:y@127.0.0.1:{free_port()}/z")
+    app = create_app(replace(running.services, card_state_connection=nowhere))
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
         acme.http = http

@@ -36,7 +36,7 @@ from api.database.pool import SharedPool
 from api.http.server import HttpServer
 from api.services import Services
 from api.serving import NetworkClient
-from api.simulations.card_states import card_lane
+from api.simulations.card_states import card_state_connection
 from engine.limits import SHARD_COUNT
 from ops.database.clients import create_client
 from tests.support.api.driver import Caller
@@ -162,9 +162,9 @@ async def installation(
             lookup=look_up,
         )
         stack.push_async_callback(egress.close)
-        lane = card_lane(settings.database_dsn)
-        stack.callback(lane.close)
-        services = Services(settings, pool, lane, vault, router, NetworkClient(peers), egress)
+        card_states = card_state_connection(settings.database_dsn)
+        stack.callback(card_states.close)
+        services = Services(settings, pool, card_states, vault, router, NetworkClient(peers), egress)
         app = create_app(services)
         transport = httpx2.ASGITransport(app=app)
         http = await stack.enter_async_context(
