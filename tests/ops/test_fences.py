@@ -26,6 +26,7 @@ HANDBOOK: Final = (
     "tests/integration/test_own_servers.py::test_handbook_commands_with_own_postgresql_and_redis"
 )
 DRILLS: Final = "tests/ops/chaos/environment/test_handbook.py::test_drills_use_every_command_of_the_page"
+SNIPPETS: Final = "tests/ops/test_snippets.py"
 PROSE: Final = "prose"
 """Text without a runnable or checkable statement."""
 
@@ -94,7 +95,10 @@ ANSWERS: Final = (
         "tests/ops/test_deploy.py::test_the_page_installs_the_validators",
     ),
     Answer(
-        "ops/docs/GATEWAY.md", "Switch it on", "bash", "tests/ops/test_snippets.py::test_gateway_programme_is_created_as_on_the_page"
+        "ops/docs/GATEWAY.md",
+        "Switch it on",
+        "bash",
+        f"{SNIPPETS}::test_gateway_programme_of_the_page_is_created",
     ),
     Answer(
         "ops/docs/GATEWAY.md",
@@ -108,20 +112,40 @@ ANSWERS: Final = (
     Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Keys", "text", HANDBOOK),
     Answer("ops/docs/STAND_IN.md", "On one machine", "sh", f"{__name__}::test_a_guide_runs_it_too"),
-    Answer("ops/docs/STAND_IN.md", "The question", "json",
-    "tests/ops/test_snippets.py::test_question_on_the_page_is_the_body_that_is_sent"),
-    Answer("ops/docs/STAND_IN.md", "The answer", "json",
-    "tests/ops/test_snippets.py::test_answer_on_the_page_is_usable"), Answer( "ops/docs/STAND_IN.md", "The
-    policy", "json", "tests/api/stand_in/test_policy.py::test_example_in_the_guide_is_a_valid_policy", ), *(
-    Answer( "ops/docs/WEBHOOKS.md", section, "bash",
-    "tests/api/docs/test_webhooks_page.py::test_printed_shell_commands_work", ) for section in ("Subscribe",
-    "Verify") ), Answer("ops/docs/WEBHOOKS.md", "What arrives", "json",
-    "tests/ops/test_snippets.py::test_delivery_on_the_page_is_the_body_that_is_sent"), Answer(
-    "ops/docs/WEBHOOKS.md", "Verify", "python",
-    "tests/api/docs/test_webhooks_page.py::test_printed_verifier_accepts_genuine_signatures_only", ), *(
-    Answer( "ops/docs/WEBHOOKS.md", section, "sh",
-    "tests/integration/test_listen.py::test_listen_and_resend_as_documented", ) for section in ("Send again",
-    "On your own machine") ), )
+    Answer("ops/docs/STAND_IN.md", "The question", "json", f"{SNIPPETS}::test_question_of_the_page_is_sent"),
+    Answer("ops/docs/STAND_IN.md", "The answer", "json", f"{SNIPPETS}::test_answer_of_the_page_is_usable"),
+    Answer(
+        "ops/docs/STAND_IN.md",
+        "The policy",
+        "json",
+        "tests/api/stand_in/test_policy.py::test_example_in_the_guide_is_a_valid_policy",
+    ),
+    *(
+        Answer(
+            "ops/docs/WEBHOOKS.md",
+            section,
+            "bash",
+            "tests/api/docs/test_webhooks_page.py::test_printed_shell_commands_work",
+        )
+        for section in ("Subscribe", "Verify")
+    ),
+    Answer("ops/docs/WEBHOOKS.md", "What arrives", "json", f"{SNIPPETS}::test_delivery_of_the_page_is_sent"),
+    Answer(
+        "ops/docs/WEBHOOKS.md",
+        "Verify",
+        "python",
+        "tests/api/docs/test_webhooks_page.py::test_printed_verifier_accepts_genuine_signatures_only",
+    ),
+    *(
+        Answer(
+            "ops/docs/WEBHOOKS.md",
+            section,
+            "sh",
+            "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
+        )
+        for section in ("Send again", "On your own machine")
+    ),
+)
 
 _STANCHION: Final = re.compile(r"(?:\.venv/bin/)?stanchion ([a-z].*)")
 _MODULE: Final = re.compile(r"(?:\.venv/bin/)?python -m ([\w.]+)")

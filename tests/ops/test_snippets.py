@@ -46,13 +46,13 @@ def shown_question() -> tuple[Question, dict[str, Any]]:
     return Question(**fields, **merchant, amount_minor=42_50), shown
 
 
-def test_question_on_the_page_is_the_body_that_is_sent() -> None:
+def test_question_of_the_page_is_sent() -> None:
     question, shown = shown_question()
     body = question_body(question, milliseconds(shown["deadline_at"]))
     assert list(json.loads(body).items()) == list(shown.items())
 
 
-def test_answer_on_the_page_is_usable() -> None:
+def test_answer_of_the_page_is_usable() -> None:
     question, _ = shown_question()
     shown = fence(STAND_IN, "The answer", "json").encode()
     assert read_answer(question, 200, shown) == EndpointResult("approved", 25_00)
@@ -63,13 +63,14 @@ def test_response_codes_of_the_page_are_those_of_the_engine() -> None:
     section = (ROOT / WIRE).read_text("utf-8").partition("## Response codes")[2]
     rows = [row.strip("|").partition("|") for row in section.splitlines() if row.startswith("|")][2:]
     shown = {(reason, code.strip()) for code, _, about in rows for reason in re.findall("`(.+?)`", about)}
-    codes = {(reason, response_code(reason, network)) for reason in REASONS for network in ("visa",
-    "mastercard")} assert shown == codes approved = {APPROVED, APPROVED_PARTIALLY, VERIFIED,
-    DUPLICATE_CONFLICT, NOT_SUPPORTED} assert {code.strip() for code, _, _ in rows} == {code for _, code in
-    codes} | approved
+    networks = ("visa", "mastercard")
+    codes = {(reason, response_code(reason, network)) for reason in REASONS for network in networks}
+    assert shown == codes
+    approved = {APPROVED, APPROVED_PARTIALLY, VERIFIED, DUPLICATE_CONFLICT, NOT_SUPPORTED}
+    assert {code.strip() for code, _, _ in rows} == {code for _, code in codes} | approved
 
 
-def test_delivery_on_the_page_is_the_body_that_is_sent() -> None:
+def test_delivery_of_the_page_is_sent() -> None:
     """Equal apart from blanks."""
     text = fence(WEBHOOKS, "What arrives", "json")
     shown = json.loads(text)
@@ -77,7 +78,9 @@ def test_delivery_on_the_page_is_the_body_that_is_sent() -> None:
     assert made.decode() == "".join(text.split())
 
 
-async def test_gateway_programme_is_created_as_on_the_page(settings: Settings, vault: Vault, tmp_path: Path) -> None:
+async def test_gateway_programme_of_the_page_is_created(
+    settings: Settings, vault: Vault, tmp_path: Path
+) -> None:
     script = fence(GATEWAY, "Switch it on", "bash")
     async with installation(settings, vault) as running:
         services = dataclasses.replace(running.services, settings=settings.replace(enable_gateway=True))
