@@ -159,15 +159,15 @@ async def _submit(services: Services, commands: Sequence[SetCardholderStatus]) -
 
 
 def _command(change: StatusChange, card_id: str) -> SetCardholderStatus:
-    return _named(joined(change.id, card_id), change, card_id, active=change.active)
+    return _set_status(joined(change.id, card_id), change, card_id, active=change.active)
 
 
 def _activation(of: CardholderRef | StatusChange, card_id: str) -> SetCardholderStatus:
     """The command that releases a new card. Its id derives from the card's, so it executes only once."""
-    return _named(derive(card_id, Derived.CARDHOLDER), of, card_id, active=True)
+    return _set_status(derive(card_id, Derived.CARDHOLDER), of, card_id, active=True)
 
 
-def _named(id_: str, of: CardholderRef | StatusChange, card_id: str, *, active: bool) -> SetCardholderStatus:
+def _set_status(id_: str, of: CardholderRef | StatusChange, card_id: str, *, active: bool) -> SetCardholderStatus:
     return SetCardholderStatus(
         id=id_, command_key=key_of(id_), card_id=card_id, tenant_id=of.tenant_id, live=of.live, active=active
     )

@@ -180,21 +180,21 @@ _record = msgspec.json.Decoder(FollowUpRecord).decode
 
 def show(row: asyncpg.Record) -> dict[str, Any]:
     """The public representation of a row of ``SELECT``."""
-    asked = decode_opener(row["command"])
-    replaced = _replaced(row)
+    opener = decode_opener(row["command"])
+    replacement = _replacement(row)
     return {
         **{name: row[name] for name in ("id", "kind", "status", "card_id", "cardholder_id", "programme_id")},
         "authorization_id": row["id"],
         "hold_id": row["hold_id"],
         "currency": row["currency"],
         **{f"{name}_amount": format_minor(row[f"{name}_minor"]) for name in _AMOUNTS},
-        "mcc": asked.mcc,
-        "merchant": {"name": asked.merchant_name, "country": asked.merchant_country},
-        "channel": None if isinstance(asked, Present) else asked.channel,
-        "entry_mode": None if isinstance(asked, Present) else asked.entry_mode,
-        "network": _network(row, asked, replaced),
-        **_decided(row, asked, replaced),
-        "events": _events(row, asked),
+        "mcc": opener.mcc,
+        "merchant": {"name": opener.merchant_name, "country": opener.merchant_country},
+        "channel": None if isinstance(opener, Present) else opener.channel,
+        "entry_mode": None if isinstance(opener, Present) else opener.entry_mode,
+        "network": _network(row, opener, replacement),
+        **_decided(row, opener, replacement),
+        "events": _events(row, opener),
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
     }
@@ -203,41 +203,41 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
 _AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")
 
 
-def _replaced(row: asyncpg.Record) -> FollowUpRecord | None:
+def _replacement(row: asyncpg.Record) -> FollowUpRecord | None:
     """The newest advice that replaced the first decision; ``None`` if no advice did."""
     advices = [each for each in _followed(row["followed"]) if each.kind == "advise"]
     records = (_record(each.outcome) for each in reversed(advices))
     return next((record for record in records if record.decided), None)
 
 
-def _network(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
+def _network(row: asyncpg.Record, opener: Opener, replacement: FollowUpRecord | None) -> dict[str, Any]:
     answer = _reply(row["reply"])
     approval_code, response_code = answer.approval_code, answer.response_code
-    if isinstance(asked, Advise):
-        approval_code = asked.approval_code
-    if replaced is not None:
-        approval_code, response_code = replaced.approval_code, _response_code(replaced)
+    if isinstance(opener, Advise):
+        approval_code = opener.approval_code
+    if replacement is not None:
+        approval_code, response_code = replacement.approval_code, _response_code(replacement)
     return {
         "name": row["network"],
-        "stan": asked.wire.stan,
-        "rrn": asked.wire.rrn,
-        "network_txn_id": asked.wire.network_txn_id,
+        "stan": opener.wire.stan,
+        "rrn": opener.wire.rrn,
+        "network_txn_id": opener.wire.network_txn_id,
         "approval_code": approval_code,
         "response_code": response_code,
     }
 
 
-def _response_code(replaced: FollowUpRecord) -> str:
-    return APPROVED if replaced.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
+def _response_code(replacement: FollowUpRecord) -> str:
+    return APPROVED if replacement.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
 
 
-def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
+def _decided(row: asyncpg.Record, opener: Opener, replacement: FollowUpRecord | None) -> dict[str, Any]:
     """The effective decision and its explanation: the platform's, the network's, or none."""
-    if isinstance(asked, Authorize):
+    if isinstance(opener, Authorize):
         first = decision_view(decode_decision(row["decision"]))
-        return first if replaced is None else first | _overruled(replaced)
-    advised = isinstance(asked, Advise)
-    decision = "approved" if isinstance(asked, Advise) and asked.approved else "declined"
+        return first if replacement is None else first | _decision_of_advice(replacement)
+    advised = isinstance(opener, Advise)
+    decision = "approved" if isinstance(opener, Advise) and opener.approved else "declined"
     return {
         "decision": decision if advised else None,
         "decline_reason": "stand_in_declined" if advised and decision == "declined" else None,
@@ -247,19 +247,19 @@ def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None
     }
 
 
-def _overruled(replaced: FollowUpRecord) -> dict[str, Any]:
+def _decision_of_advice(replacement: FollowUpRecord) -> dict[str, Any]:
     return {
-        "decision": replaced.decided,
-        "decline_reason": "stand_in_declined" if replaced.decided == "declined" else None,
+        "decision": replacement.decided,
+        "decline_reason": "stand_in_declined" if replacement.decided == "declined" else None,
         "decided_by": "network_stand_in",
     }
 
 
-def _events(row: asyncpg.Record, asked: Opener) -> list[dict[str, Any]]:
+def _events(row: asyncpg.Record, opener: Opener) -> list[dict[str, Any]]:
     """The history. A lapse that no command has recorded is derived from the expired hold."""
-    began = _event(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
+    opening = _event(_first_type(row["kind"], opener), opener.amount_minor, to_ms(row["created_at"]))
     followed = _followed(row["followed"])
-    events = [began, *(_follow_up(each) for each in followed)]
+    events = [opening, *(_follow_up(each) for each in followed)]
     lapses = list(_lapses_by_time(followed, _lapsed_before(row["lapsed_before"])))
     if row["lapsed"] and not _lapse_recorded(events):
         lapses.append(_event("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
@@ -278,12 +278,12 @@ def _lapses_by_time(followed: list[LaterCommand], lapsed: list[tuple[int, int]])
             yield _event("lapse", amount_minor, expires_ms)
 
 
-def _first_type(kind: str, asked: Opener) -> TransactionEventType:
-    if isinstance(asked, Advise):
+def _first_type(kind: str, opener: Opener) -> TransactionEventType:
+    if isinstance(opener, Advise):
         return "advice"
     if kind == "refund":
         return "refund"
-    return "force_post" if isinstance(asked, Present) else "authorization"
+    return "force_post" if isinstance(opener, Present) else "authorization"
 
 
 def _follow_up(followed: LaterCommand) -> dict[str, Any]:

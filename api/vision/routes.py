@@ -166,13 +166,13 @@ async def attach_evidence(
     """Take a picture. The session is verified before the picture is received."""
     if name not in EVIDENCE:
         raise Refusal("not-found", "There is no such path.")
-    said = media_type(request)
-    if said not in MEDIA_TYPES:
+    announced = media_type(request)
+    if announced not in MEDIA_TYPES:
         raise Refusal("unsupported-media-type", f"Pictures are of the kinds {', '.join(MEDIA_TYPES)}.")
     token = request.headers.get(TOKEN_HEADER, "")
     _mapped(await verification.describe(token))
     picture = await _receive(request)
-    if media_type_of(picture) != said:
+    if media_type_of(picture) != announced:
         raise Refusal("invalid-image")
     return _mapped(await verification.attach(token, name, picture))
 
