@@ -111,7 +111,7 @@ def _instant(value: str) -> str:
     return value
 
 
-GivenInstant = Annotated[
+InstantInput = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(Z|[+-][0-9]{2}:[0-9]{2})$"),
     AfterValidator(_instant),

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from api.access.tokens import Caller
 from api.database.pool import connected
 from api.http.answers import json_response
-from api.http.fields import GivenInstant, Id, parse_instant
+from api.http.fields import Id, InstantInput, parse_instant
 from api.http.problems import Refusal
 from api.http.validation import Input, broken
 from api.services import Services
@@ -49,8 +49,8 @@ class PageQuery(Input):
 class WindowQuery(PageQuery):
     """The query parameters of lists that can be narrowed to a window of time, half-open: `[from, to)`."""
 
-    from_: Annotated[GivenInstant | None, Field(alias="from")] = None
-    to: GivenInstant | None = None
+    from_: Annotated[InstantInput | None, Field(alias="from")] = None
+    to: InstantInput | None = None
 
     @property
     def window(self) -> dict[str, Any]:

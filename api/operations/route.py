@@ -160,7 +160,7 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
     except Replay as replay:
         return replay.answer
     except (Refusal, RequestValidationError) as failure:
-        refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request)
+        refusal = failure if isinstance(failure, Refusal) else refusal_of_invalid(failure, request)
         if CLAIM not in scope or not refusal.stored:
             raise refusal from None
         refused = problem_response(refusal, scope[REQUEST_ID], state.services.settings.docs_base_url)
@@ -170,7 +170,7 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
     return response
 
 
-def refusal_of(invalid: RequestValidationError, request: Request) -> Refusal:
+def refusal_of_invalid(invalid: RequestValidationError, request: Request) -> Refusal:
     """The refusal of a request that FastAPI found invalid: for its idempotency key, else for its body or
     query, else for the id in its path, which names no resource."""
     by_place: dict[str, list[Any]] = {}

@@ -23,7 +23,7 @@ from api.http.refusals import Responses, headers, refusals
 from api.http.scope import OPERATION
 from api.http.strict_request import StrictRequest
 from api.http.validation import Input
-from api.operations.route import refusal_of
+from api.operations.route import refusal_of_invalid
 from api.vision.component import Answer, IdentityVerification
 from api.vision.throttle import Throttle
 from api.vision.views import AttachedView, BoundView, SessionView
@@ -84,7 +84,7 @@ class CaptureRoute(APIRoute):
             try:
                 return await solve(strict)
             except RequestValidationError as invalid:
-                raise refusal_of(invalid, strict) from None
+                raise refusal_of_invalid(invalid, strict) from None
 
         return handle
 
