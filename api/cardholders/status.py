@@ -167,7 +167,9 @@ def _activation(of: CardholderRef | StatusChange, card_id: str) -> SetCardholder
     return _set_status(derive(card_id, Derived.CARDHOLDER), of, card_id, active=True)
 
 
-def _set_status(id_: str, of: CardholderRef | StatusChange, card_id: str, *, active: bool) -> SetCardholderStatus:
+def _set_status(
+    id_: str, of: CardholderRef | StatusChange, card_id: str, *, active: bool
+) -> SetCardholderStatus:
     return SetCardholderStatus(
         id=id_, command_key=key_of(id_), card_id=card_id, tenant_id=of.tenant_id, live=of.live, active=active
     )
