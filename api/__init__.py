@@ -1,6 +1,5 @@
-"""HTTP, and nothing but HTTP: who asks, what they may ask, whether it makes sense, and how the answer looks.
+"""The HTTP API: authentication, permissions, validation, and the form of the answers.
 
-A family of operations is one file (or a small package): its models, its SQL and its handlers side by side.
-What needs one order of events is asked of the owners (``actors``); everything else is a short transaction
-here, with its event row inside.
+Each resource has a package with its models, its SQL and its handlers. Commands on cards and programmes go to
+their owners (``actors``); every other write is a short transaction here, with its event row inside.
 """

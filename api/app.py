@@ -1,4 +1,4 @@
-"""The application: every operation, its description, its problem pages, and nothing that answers without a
+"""The API as a FastAPI application: all operations, their description, and the pages. Every error is a
 problem body.
 """
 
@@ -37,7 +37,7 @@ from api.programmes import routes as programmes
 from api.services import Services
 from api.simulations import clearings, follow_ups, loads, spends
 from api.simulations.card_states import CardStates
-from api.simulations.short_way import SpendShortWay
+from api.simulations.fast_path import SpendFastPath
 from api.stand_in import activity as stand_in_activity
 from api.stand_in import policy as stand_in_policy
 from api.transactions import routes as transactions
@@ -86,7 +86,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.admission, app.state.card_states = admission, cards
     TokenEndpoint(services, limits).add_to(app)
     for router in ROUTERS:
-        # As include_router does, which would match the path of each request twice and again in each router.
+        # Not include_router: it would match the path of each request twice, and again in each router.
         app.router.routes += router.routes
     Console(services, limits).add_to(app)
     app.add_route("/problems", problem_list)
@@ -94,20 +94,18 @@ def create_app(services: Services) -> FastAPI:
     app.add_route("/healthz", healthz)
     add_landing(app, "Stanchion", "The API for cards, authorizations, ledger and KYC.", API_LINKS)
     add_docs(app)
-    app.add_middleware(SpendShortWay, services=services, quotas=quotas, admission=admission, cards=cards)
+    app.add_middleware(SpendFastPath, services=services, quotas=quotas, admission=admission, cards=cards)
     refuse_as_problems(app, services)
     return app
 
 
 async def healthz(_request: Request) -> Response:
-    """Whether this server runs; says nothing about what it depends on."""
+    """200 while this server runs, independent of the state of its dependencies."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
 def refuse_as_problems(app: FastAPI, services: Services) -> None:
-    """Have everything that the framework would answer by itself answered as a problem, and every answer
-    counted.
-    """
+    """Turn the framework's own errors into problem bodies, and count every response."""
     app.add_exception_handler(HTTPException, _refuse)
     settings = services.settings
     app.add_middleware(

@@ -1,4 +1,4 @@
-"""Who verifies identities: one small interface, and the provider that comes with Stanchion."""
+"""The interface of identity providers, and the built-in provider."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from engine.kyc.facts import CaseFacts, Verdict
 
 
 class IdentityProvider(Protocol):
-    """Judges complete cases of the live mode; those of the test mode are decided by name alone."""
+    """Evaluates complete cases in live mode. In test mode the family name decides, without a provider."""
 
     async def evaluate(self, facts: CaseFacts) -> Verdict:
-        """The verdict. Whatever it raises, and any slowness, leaves the case in review to be judged again."""
+        """The verdict. After an exception or a timeout the case is in review and is evaluated again."""
         ...
 
 
 class BuiltInProvider:
-    """Compares what was given, and asks nobody."""
+    """Compares the submitted data with each other and with the cardholder. It calls no external service."""
 
     async def evaluate(self, facts: CaseFacts) -> Verdict:
         return evaluate(facts)

@@ -1,6 +1,5 @@
-"""All that the API needs from the rest of the installation, handed in from outside.
-
-The API server builds one ``Services``; tests build another with what they like in it.
+"""The dependencies of the API on the rest of the installation. The API server and tests each build their own
+``Services``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from engine.simulation import Acceptance, SimulationRequest
 
 
 class Owners(Protocol):
-    """The way to the one writer of each card and programme (``actors.router``)."""
+    """Submits commands to the owners of cards and programmes (``actors.router``)."""
 
     def submit(
         self,
@@ -34,7 +33,7 @@ class Owners(Protocol):
         claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
     ) -> Awaitable[Reply]:
-        """Execute ``command`` at its owner; never raises for a reason of the domain."""
+        """Execute ``command`` at its owner. Refusals are replies, not exceptions."""
         ...
 
 
@@ -49,10 +48,10 @@ class Network(Protocol):
 
 
 class Targets(Protocol):
-    """Judges addresses that customers give us to call (``actors.egress``)."""
+    """Checks addresses of customers' endpoints (``actors.egress``)."""
 
     async def check(self, url: str, *, live: bool, party: str | None = None) -> None:
-        """Whether ``url`` may be called as things stand, in that mode; ``party`` asks. Raises
+        """Check that ``url`` may be called now, in that mode. Look-ups are limited for each ``party``. Raises
         ``TargetRefusedError``."""
         ...
 
@@ -65,8 +64,8 @@ class NewId(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """``pool`` is used for reads and for the API's own short transactions, ``card_state_connection`` only for
-    the look-up that precedes each simulated spend."""
+    """``pool`` is for reads and for the API's own short transactions; ``card_state_connection`` is for the
+    one look-up of the hot path (``CardStates``). Neither is used outside the API."""
 
     settings: Settings
     pool: asyncpg.Pool[asyncpg.Record]

@@ -1,4 +1,4 @@
-"""The API server as a process of its own: the API and the vision host, each on its port, in one loop."""
+"""The role of an API server: the API and the vision host, each on its port, in one event loop."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ApiRole:
         raise ValueError(method, len(payload))
 
     def figures(self) -> Figures:
-        # Asked for only once the role has started.
+        # Called only after the role has started.
         return self._services.counts.figures() | {
             "stanchion_open_commands": self._router.open,
             "stanchion_pool_wait_seconds": POOL_WAIT.figure(),
@@ -96,7 +96,7 @@ class ApiRole:
             self._pool.terminate()
 
     async def _serve(self, app: Any, port: int, tls: ServerTls | None) -> None:
-        """Listen before the first request can come, then serve in the background."""
+        """Open the port, then serve in the background."""
         settings = self._settings
         listener = socket.create_server((settings.api_host, port), backlog=BACKLOG, reuse_port=True)
         server = HttpServer(app, table=connection_table(settings), tls=tls, base_url=settings.docs_base_url)
@@ -105,34 +105,34 @@ class ApiRole:
 
 
 class NetworkClient:
-    """The way to the simulated network: requests that come while a call is under way travel in the next
-    one."""
+    """Sends requests to the simulated network. Requests that arrive during a call are sent in the next one,
+    as a batch."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._batches: Batcher[_Ordered] = Batcher(self._send, SIMULATION_BATCH_MAX)
+        self._batches: Batcher[_PendingRequest] = Batcher(self._send, SIMULATION_BATCH_MAX)
 
     async def accept(self, request: SimulationRequest) -> Acceptance:
         """Record a simulation and send it on its way; raises ``NetworkUnavailableError``."""
-        ordered = _Ordered(request)
+        pending = _PendingRequest(request)
         try:
-            await self._batches.add([ordered])
+            await self._batches.add([pending])
         except (PeerGoneError, PeerFailedError):
             raise NetworkUnavailableError from None
-        if ordered.acceptance is None:
+        if pending.acceptance is None:
             raise NetworkUnavailableError
-        return ordered.acceptance
+        return pending.acceptance
 
-    async def _send(self, batch: list[_Ordered]) -> None:
-        payload = encode_requests([ordered.request for ordered in batch])
+    async def _send(self, batch: list[_PendingRequest]) -> None:
+        payload = encode_requests([pending.request for pending in batch])
         acceptances = decode_acceptances(await self._peers.call(NETWORK, "accept", payload))
         if acceptances is not None:
-            for ordered, acceptance in zip(batch, acceptances, strict=True):
-                ordered.acceptance = acceptance
+            for pending, acceptance in zip(batch, acceptances, strict=True):
+                pending.acceptance = acceptance
 
 
-class _Ordered:
-    """A request and, once its batch is back, its acceptance."""
+class _PendingRequest:
+    """A request, and its acceptance once its batch has been answered."""
 
     __slots__ = ("acceptance", "request")
 

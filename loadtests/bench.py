@@ -49,9 +49,9 @@ workloads:
 
 how it measures:
   Latencies of open loops count from the instant at which a request was due. Server CPU is all processes of
-  the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted beside it. In
-  the workloads inside the system ("router ...") callers are part of every system: ours have the router in
-  them, the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
+  the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted apart. In the
+  in-process workloads ("router ...") the callers count as servers of every system: ours contain the router,
+  the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
   records of a sample. ops/docs/PERFORMANCE.md describes the rivals.
 """
 
@@ -205,12 +205,12 @@ async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     """Compare, for every system, the approvals that callers received with the holds in its books."""
     near = "" if not servers.plan.far_ms else ", far"
     proofs = []
-    one_line = sum(each.approved for each in slices if each.system == OURS)
-    proofs.append(Proof(f"{OURS}{near}", one_line, await _held(servers, one_line)))
+    approved = sum(each.approved for each in slices if each.system == OURS)
+    proofs.append(Proof(f"{OURS}{near}", approved, await _held(servers, approved)))
     for rival in servers.rivals.values():
         names = {system.name for system in rival.systems}
-        one_line = sum(each.approved for each in slices if each.system in names)
-        proofs.append(Proof(f"{rival.name}{near}", one_line, await rival.held_minor() // AMOUNT_MINOR))
+        approved = sum(each.approved for each in slices if each.system in names)
+        proofs.append(Proof(f"{rival.name}{near}", approved, await rival.held_minor() // AMOUNT_MINOR))
     return proofs
 
 

@@ -1,4 +1,4 @@
-"""Ten thousand things that fall due at once: `python -m loadtests.due`.
+"""Ten thousand holds and sales that fall due at once: `python -m loadtests.due`.
 
 Hosts sweep expired holds, and the simulated network presents due sales, in bounded steps beside live traffic.
 An installation of its own gets ten thousand of each, one statement makes all of them due, and decisions at a
@@ -73,8 +73,8 @@ class DueBench:
         self._wanted = wanted
 
     async def holds(self) -> Drained:
-        """Expire holds in the database. Their owner remembers the old expiries, so it is killed in the same
-        step: the other host takes its cards over and reads the changed rows."""
+        """Expire holds in the database. Their owner has the old expiries in memory, so it is killed in the
+        same step: the other host takes its cards over and reads the changed rows."""
         load = WireLoad(
             [self._servers.edge], self._servers.cards, connections=CONNECTIONS, in_flight=IN_FLIGHT
         )
@@ -126,7 +126,7 @@ class DueBench:
         return Drained(title, due[0], time.monotonic() - began, *quiet, *beside)
 
     async def _timed(self, meanwhile: Awaitable[None]) -> tuple[float, float]:
-        """p50 and p99 of decisions at the fixed rate while ``work`` runs."""
+        """p50 and p99, in milliseconds, of decisions at the fixed rate while ``meanwhile`` runs."""
         load = WireLoad(
             [self._servers.edge],
             self._servers.cards,
@@ -146,10 +146,10 @@ async def run(options: argparse.Namespace, folder: Path) -> list[Drained]:
     """Both, one after the other."""
     _say("Starting an installation and its cards ...")
     plan = ServerPlan(cards=options.cards, rival_processes=0)
-    # Late enough to come by command alone.
+    # A day: automatic clearing begins only when this benchmark makes the sales due.
     async with BenchServers(folder, plan, {"STANCHION_AUTO_CLEAR_SECONDS": "86400"}) as servers:
-        servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
-        database = await asyncpg.connect(servers["database_url"])
+        embedded = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
+        database = await asyncpg.connect(embedded["database_url"])
         try:
             bench = DueBench(servers, database, options.count)
             found = []

@@ -73,7 +73,7 @@ class Slice(msgspec.Struct, kw_only=True):
     """Share of all cores that was not idle, used by any process."""
     strangers_busy: float
     """Share of all cores that went to neither the measured processes nor the generator."""
-    inside: bool = False
+    counts_as_server: bool = False
     """Whether the generator counts as one of the server processes."""
     decisions_per_commit: float | None = None
     sql_round_trips: float | None = None

@@ -139,7 +139,7 @@ class Growing:
         return Series("history", "commands that one card has behind it, all spends on it", points)
 
     async def events(self, backlogs: Sequence[int]) -> Series:
-        """Decisions at a fixed rate over ISO 8583 beside events that have to be delivered and are refused."""
+        """Decisions at a fixed rate over ISO 8583 while deliveries of events are attempted and refused."""
         # Bound and not listening: the port refuses connections and no other process can take it.
         refusing = self._stack.enter_context(socket.socket())
         refusing.bind(("127.0.0.1", 0))

@@ -1,8 +1,8 @@
 """One tenant's slow lists beside another tenant's reads: `python -m loadtests.lists`.
 
-An installation of its own is given many transactions of one tenant. That tenant then asks for filtered lists
-that find no row, many at a time, and the reads of another tenant are timed before it and beside it. Nothing
-of it is a test.
+A new installation gets many transactions of one tenant. That tenant then requests filtered lists without
+matches, many at a time. The reads of another tenant are timed before and during these requests. It is not a
+test.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ async def _list(api: Api, number: int, answers: Counter[str]) -> None:
 
 
 async def fill(dsn: str, client_id: str, rows: int) -> None:
-    """Give the tenant of a client that many transactions."""
+    """Insert ``rows`` transactions for the tenant of a client."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(_FILL, client_id, rows, timeout=FILL_SECONDS_MAX)
@@ -116,10 +116,10 @@ async def fill(dsn: str, client_id: str, rows: int) -> None:
 
 
 async def run(folder: Path, rows: int) -> tuple[Reads, Reads, Counter[str]]:
-    """Everything, on an installation in ``folder``."""
+    """Start an installation in ``folder``, fill it and measure."""
     async with BenchServers(folder, ServerPlan(cards=1, rival_processes=0)) as servers:
-        servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
-        await fill(servers["database_url"], two_tenants(servers.run)[0]["client_id"], rows)
+        embedded = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
+        await fill(embedded["database_url"], two_tenants(servers.run)[0]["client_id"], rows)
         return await measure(servers.run)
 
 

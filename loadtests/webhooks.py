@@ -143,7 +143,8 @@ class WebhookBench:
 def phase_of(
     title: str, arrivals: Arrivals, seconds: float, parts: dict[str, float], outside: float, busy: float
 ) -> Phase:
-    """A phase of so many ``seconds``; CPU seconds of the system by part, of the receivers, and of all."""
+    """The figures of a phase. ``parts``, ``outside`` and ``busy`` are CPU seconds: of the system by part, of
+    the receivers, and of the whole machine."""
     delivered = len(arrivals.arrived)
     each = 1e6 / delivered if delivered else 0.0
     return Phase(

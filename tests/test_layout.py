@@ -31,7 +31,7 @@ NAMED_BY_SUBJECT = {
     "engine/authorization/test_modes.py": "managed and gateway mode compared",
     "engine/authorization/test_random_lives.py": "random lives of authorizations, through all modules",
     "engine/execution/test_card_commands.py": "commands on cards, through execute and issuing",
-    "engine/test_*.py": "several rooms of the engine together",
+    "engine/test_*.py": "several packages of the engine together",
     "ops/test_fences.py": "the documents",
     "ops/test_snippets.py": "the documents",
 }

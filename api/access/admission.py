@@ -1,4 +1,4 @@
-"""Admission of a request: who calls (401), how often (429), whether that caller may (403), in this order."""
+"""Admission of a request: access token (401), rate limit (429) and permission (403), in this order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KYC_WRITES: Final = "kyc:write"
 
 
 class Admission:
-    """The gate of one API server."""
+    """Admits the requests of one API server."""
 
     def __init__(self, services: Services, limits: RateLimits) -> None:
         self._tokens = Tokens(services)

@@ -1,7 +1,7 @@
 """Access tokens for client credentials (RFC 6749, sections 4.4 and 5).
 
-The one operation without a bearer token. Everything that can be guessed about clients costs the same to ask:
-an unknown id, a revoked client and a wrong secret take the same work and get the same answer.
+The one operation without a bearer token. Answers do not reveal which clients exist: an unknown id, a revoked
+client and a wrong secret take the same work and get the same answer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _GRANT: Final = f"""
     INSERT INTO access_tokens (token_digest, client, scopes, expires_at)
     VALUES ($1, $2, $3, now() + interval '{TOKEN_SECONDS} seconds')
 """
-# Each grant clears away two tokens of the past, so the table stays as large as what is valid.
+# Each grant deletes two expired tokens, so the table stays as large as the number of valid tokens.
 _SWEEP: Final = """
     DELETE FROM access_tokens WHERE token_digest IN (
         SELECT token_digest FROM access_tokens WHERE expires_at < now() - interval '1 minute'
@@ -111,7 +111,8 @@ class TokenEndpoint:
         self._limits = limits
 
     def add_to(self, app: FastAPI) -> None:
-        """Serve it. FastAPI reads nothing here: RFC 6749 has its own rules, for two media types."""
+        """Add the route. FastAPI does not parse the request: RFC 6749 has rules of its own, for two media
+        types."""
         app.add_api_route(
             TOKEN_PATH,
             self.run,
@@ -136,8 +137,8 @@ class TokenEndpoint:
         )
 
     async def run(self, request: Request) -> Response:
-        """The response; every refusal carries ``error`` as RFC 6749, section 5.2, names it, and nothing may
-        be cached.
+        """The response. Every refusal carries ``error`` as RFC 6749, section 5.2, names it, and no response
+        may be cached.
         """
         request.scope[OPERATION] = OPERATION_NAME
         try:
@@ -242,7 +243,7 @@ def _credentials(request: Request, parameters: dict[str, str]) -> tuple[str, str
     header = request.headers.get("authorization")
     if header is None:
         if "client_id" not in parameters or "client_secret" not in parameters:
-            raise Refusal("invalid-client", "The request names no client, or gives no secret.")
+            raise Refusal("invalid-client", "The request has no client id, or no secret.")
         return parameters["client_id"], parameters["client_secret"]
     client_id, secret = _basic(header)
     if "client_secret" in parameters or parameters.get("client_id", client_id) != client_id:

@@ -26,14 +26,15 @@ _COUNT: Final = """
 _DAY_SECONDS: Final = 24 * 3_600
 
 
-class Count(msgspec.Struct):
-    """``used`` since ``since`` (seconds of the monotonic clock)."""
+class ObjectCount(msgspec.Struct):
+    """The number of one tenant's objects of one kind, read from the database at ``since`` (seconds of the
+    monotonic clock) and counted since."""
 
     since: float
     used: int
 
 
-class Day(msgspec.Struct):
+class DayUsage(msgspec.Struct):
     """Keys and bytes of one tenant since ``since``."""
 
     since: float
@@ -47,8 +48,8 @@ class Quotas:
     def __init__(self, settings: Settings, pool: Pool, clock: Clock) -> None:
         self._pool = pool
         self._clock = clock
-        self._counts: dict[tuple[str, bool, str], Count] = {}
-        self._days: dict[str, Day] = {}
+        self._counts: dict[tuple[str, bool, str], ObjectCount] = {}
+        self._days: dict[str, DayUsage] = {}
         self._keys_max = settings.quota_keys_per_day
         self._bytes_max = settings.quota_stored_mb_per_day * 1_000_000
         self._objects_max: dict[Objects, int] = {
@@ -70,8 +71,8 @@ class Quotas:
             raise Refusal("quota-reached", detail)
         count.used += 1
 
-    def not_created(self, caller: Caller, kind: Objects) -> None:
-        """An object that was admitted was not created."""
+    def release_object(self, caller: Caller, kind: Objects) -> None:
+        """Subtract an object that was admitted and then not created."""
         count = self._counts.get((caller.tenant_id, caller.live, kind))
         if count is not None and count.used > 0:
             count.used -= 1
@@ -84,7 +85,7 @@ class Quotas:
             raise Refusal("quota-of-day-reached", headers={"Retry-After": str(seconds)})
 
     def stored(self, caller: Caller, size: int) -> None:
-        """An answer of ``size`` bytes was stored under a key."""
+        """Count an answer of ``size`` bytes that was stored under a key."""
         day = self._day(caller.tenant_id)
         day.keys += 1
         day.stored_bytes += size
@@ -98,19 +99,19 @@ class Quotas:
         known = self._counts.get(key)
         if known is not None and known.since > now:
             return  # a parallel request has counted later, and has admitted others since
-        _make_room(self._counts)
-        self._counts[key] = Count(now, used)
+        _drop_oldest(self._counts)
+        self._counts[key] = ObjectCount(now, used)
 
-    def _day(self, tenant_id: str) -> Day:
+    def _day(self, tenant_id: str) -> DayUsage:
         now = self._clock.monotonic()
         day = self._days.get(tenant_id)
         if day is None or now - day.since >= _DAY_SECONDS:
-            _make_room(self._days)
-            day = self._days[tenant_id] = Day(now)
+            _drop_oldest(self._days)
+            day = self._days[tenant_id] = DayUsage(now)
         return day
 
 
-def _make_room(counts: dict[Any, Any]) -> None:
-    """Forget the oldest of too many."""
+def _drop_oldest(counts: dict[Any, Any]) -> None:
+    """Drop the oldest entries, so that one more fits."""
     while len(counts) >= QUOTA_TENANTS_COUNTED_MAX:
         del counts[next(iter(counts))]

@@ -18,8 +18,8 @@ from api.http.problems import Refusal
 from engine.limits import TOKEN_FAILURES_PER_ADDRESS
 
 CLIENT_ID_CHARACTERS_COUNTED: Final = 64
-"""Longer client ids are counted by their first characters: no client of ours has one, and memory is
-bounded."""
+"""Longer client ids are counted by their first characters, to bound memory. No existing client id is as
+long."""
 
 
 class RateLimits:
@@ -60,7 +60,7 @@ class RateLimits:
 
 
 async def _hit(limiter: MovingWindowRateLimiter, limit: RateLimitItem, key: str) -> None:
-    """Count one use by ``key``. Raises ``Refusal`` 429 that says when the next is free."""
+    """Count one use by ``key``. Raises ``Refusal`` 429 with the seconds until the next one is allowed."""
     if not await limiter.hit(limit, key):
         window = await limiter.get_window_stats(limit, key)
         raise _limited(max(1, math.ceil(window.reset_time - time.time())))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from actors.vault import VaultError
 from api.cardholders.routes import Address, CardholderView, Email, Phone
-from api.cardholders.status import Owned, StatusChange, begin, end, open_change, put_in_force
+from api.cardholders.status import CardholderRef, StatusChange, begin, end, open_change, put_in_force
 from api.database.pool import Connection, transaction
 from api.events.log import record, write
 from api.http.answers import json_response
@@ -66,7 +66,7 @@ class CardholderChange(Input):
     status: Literal["active", "blocked", "closed"] = "active"
 
     @model_validator(mode="after")
-    def _something(self) -> CardholderChange:
+    def _require_member(self) -> CardholderChange:
         if not self.model_fields_set:
             raise broken("missing", "Name at least one member to change.")
         return self
@@ -126,7 +126,7 @@ async def _begin(update: Update) -> StatusChange:
     for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
         async with transaction(services.pool) as connection:
             row = await _locked(update, connection)
-            of = Owned(row["id"], update.call.caller.tenant_id, update.call.caller.live)
+            of = CardholderRef(row["id"], update.call.caller.tenant_id, update.call.caller.live)
             change = await open_change(connection, of)
             if row["erased_at"] is not None and row["status"] != target:
                 raise Refusal("cardholder-erased")

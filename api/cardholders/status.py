@@ -69,7 +69,7 @@ class StatusChange(msgspec.Struct, frozen=True):
         return self.status == "active"
 
 
-class Owned(msgspec.Struct, frozen=True):
+class CardholderRef(msgspec.Struct, frozen=True):
     """A cardholder by id, with tenant and mode."""
 
     cardholder_id: str
@@ -77,7 +77,7 @@ class Owned(msgspec.Struct, frozen=True):
     live: bool
 
 
-async def open_change(connection: Connection, of: Owned) -> StatusChange | None:
+async def open_change(connection: Connection, of: CardholderRef) -> StatusChange | None:
     """The cardholder's open change, if any; the caller has locked the cardholder's row."""
     row = await connection.fetchrow(_OPEN, of.cardholder_id)
     return (
@@ -87,7 +87,7 @@ async def open_change(connection: Connection, of: Owned) -> StatusChange | None:
     )
 
 
-async def begin(connection: Connection, services: Services, of: Owned, status: str) -> StatusChange:
+async def begin(connection: Connection, services: Services, of: CardholderRef, status: str) -> StatusChange:
     """Record a change to ``status``. The caller has locked the cardholder's row, which has no open change."""
     change = StatusChange(services.new_id(), of.cardholder_id, of.tenant_id, of.live, status)
     await connection.execute(_BEGIN, change.cardholder_id, change.id, status, resume_at(services))
@@ -132,7 +132,7 @@ async def release(services: Services, card_id: str) -> None:
         row = await connection.fetchrow(_ISSUE, card_id)
         if row is None:
             return
-        of = Owned(row["cardholder_id"], row["tenant_id"], row["live"])
+        of = CardholderRef(row["cardholder_id"], row["tenant_id"], row["live"])
         change = await open_change(connection, of)
         usable = row["status"] == "active" and (change is None or change.active)
         if not usable:
@@ -159,15 +159,17 @@ async def _submit(services: Services, commands: Sequence[SetCardholderStatus]) -
 
 
 def _command(change: StatusChange, card_id: str) -> SetCardholderStatus:
-    return _named(id_of_pair(change.id, card_id), change, card_id, active=change.active)
+    return _set_status(id_of_pair(change.id, card_id), change, card_id, active=change.active)
 
 
-def _activation(of: Owned | StatusChange, card_id: str) -> SetCardholderStatus:
+def _activation(of: CardholderRef | StatusChange, card_id: str) -> SetCardholderStatus:
     """The command that releases a new card. Its id derives from the card's, so it executes only once."""
-    return _named(derive(card_id, Derived.CARDHOLDER), of, card_id, active=True)
+    return _set_status(derive(card_id, Derived.CARDHOLDER), of, card_id, active=True)
 
 
-def _named(id_: str, of: Owned | StatusChange, card_id: str, *, active: bool) -> SetCardholderStatus:
+def _set_status(
+    id_: str, of: CardholderRef | StatusChange, card_id: str, *, active: bool
+) -> SetCardholderStatus:
     return SetCardholderStatus(
         id=id_, command_key=key_of(id_), card_id=card_id, tenant_id=of.tenant_id, live=of.live, active=active
     )

@@ -17,7 +17,7 @@ from engine.pan import Pan, body_digits, build_pan
 DIGEST_PURPOSE: Final = "pan-lookup"
 SEAL_PURPOSE: Final = "pan"
 DRAWS_MAX: Final = 100
-"""Draws before giving up; so many collisions in a row mean that the prefix is almost full."""
+"""Largest number of draws. That many collisions in a row mean that the prefix is almost full."""
 
 _RESERVE: Final = (
     "INSERT INTO pans (digest, card_id, sealed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1"

@@ -42,7 +42,7 @@ class CardChange(Input):
     """The new controls; they replace all controls of the card."""
 
     @model_validator(mode="after")
-    def _something(self) -> CardChange:
+    def _require_member(self) -> CardChange:
         if self.state is None and self.controls is None:
             raise broken("missing", "Give a state, controls, or both.")
         if self.state is None and self.state_reason is not None:
@@ -53,7 +53,7 @@ class CardChange(Input):
 def _ids(value: object) -> tuple[str, ...]:
     ids = tuple(id_.lower() for id_ in separated(value))
     if len(ids) > CARD_IDS_MAX:
-        raise broken("length", f"At most {CARD_IDS_MAX} ids can be asked for at once.")
+        raise broken("length", f"A request may name at most {CARD_IDS_MAX} ids.")
     if not all(is_id(id_) for id_ in ids):
         raise broken("format", "The value holds ids, separated by commas.")
     return ids

@@ -119,8 +119,8 @@ def _check(product: asyncpg.Record, cardholder: asyncpg.Record) -> None:
 
 def _verified(cardholder: asyncpg.Record, demanded: str) -> bool:
     """Whether a check of at least the demanded flow is valid, and no later check has failed."""
-    stand = any(suffices(flow, demanded) for flow in cardholder["kyc_flows"])
-    return cardholder["kyc_state"] == "passed" and stand
+    valid = any(suffices(flow, demanded) for flow in cardholder["kyc_flows"])
+    return cardholder["kyc_state"] == "passed" and valid
 
 
 async def _check_account(

@@ -52,7 +52,7 @@ async def nothing_to_reset(_connection: Any) -> None:
 
 
 def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
-    """PostgreSQL session settings of the API."""
+    """PostgreSQL session settings of the API, by name."""
     return {
         "application_name": "stanchion-api",
         "jit": "off",

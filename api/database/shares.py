@@ -40,7 +40,7 @@ class Shares:
             self._give_back(tenant)
 
     async def _take(self, tenant: str | None) -> None:
-        if tenant not in self._waiting and self._may(tenant):
+        if tenant not in self._waiting and self._may_take(tenant):
             self._grant(tenant)
             return
         queue = self._waiting.setdefault(tenant, deque())
@@ -57,7 +57,7 @@ class Shares:
                 self._leave(tenant, turn)
             raise
 
-    def _may(self, tenant: str | None) -> bool:
+    def _may_take(self, tenant: str | None) -> bool:
         if tenant is None:
             return self._free > 0
         holders = len(self._held.keys() | {tenant}) - (None in self._held)
@@ -82,7 +82,7 @@ class Shares:
     def _pass_on(self) -> None:
         """Grant free connections to waiters: the server itself first, then the tenant that holds the
         fewest."""
-        while ready := [tenant for tenant in self._waiting if self._may(tenant)]:
+        while ready := [tenant for tenant in self._waiting if self._may_take(tenant)]:
             tenant = min(ready, key=lambda each: (each is not None, self._held.get(each, 0)))
             turn = self._waiting[tenant].popleft()
             self._tidy(tenant)

@@ -45,11 +45,11 @@ class Entry:
     summary: str
     about: Markup
     parameters: tuple[Member, ...]
-    takes: Markup | None
+    request_type: Markup | None
     """The type of the request body."""
     curl: str
     status: str
-    gives: Markup | None
+    answer_type: Markup | None
     answer: str
     problems: tuple[tuple[str, str], ...]
     """Status and slug of each problem."""
@@ -85,10 +85,10 @@ def _entry(path: str, method: str, operation: Json) -> Entry:
         summary=operation["summary"],
         about=_prose(operation["description"]),
         parameters=tuple(_parameter(each) for each in operation.get("parameters", ())),
-        takes=_kind(next(iter(body.values()))["schema"]) if body else None,
+        request_type=_kind(next(iter(body.values()))["schema"]) if body else None,
         curl=curl(path, method, operation),
         status=status,
-        gives=_kind(content["schema"]) if content else None,
+        answer_type=_kind(content["schema"]) if content else None,
         answer=_shown(content["examples"]["example"]["value"]) if content else "",
         problems=tuple(_problems(operation["responses"])),
     )

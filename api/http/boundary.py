@@ -35,8 +35,8 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 class Boundary:
-    """ASGI middleware; ``base_url`` is the documentation host that problem types point to, ``trusted`` are
-    the proxies whose ``X-Forwarded-Proto`` is believed.
+    """ASGI middleware. ``base_url`` is the documentation host in the ``type`` of problems; ``trusted`` are
+    the proxies whose ``X-Forwarded-Proto`` is used.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Boundary:
             await self._app(scope, receive, send_identified)
         except ClientDisconnect:
             pass  # the client has disconnected
-        except Exception as failure:  # noqa: BLE001 -- the last line: no traceback and no value may leave the process
+        except Exception as failure:  # noqa: BLE001 -- no traceback and no value may leave the process
             refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request_id)
             if status is CLIENT_GONE:
                 response = problem_response(refusal, request_id, self._base_url)

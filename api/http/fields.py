@@ -111,7 +111,7 @@ def _instant(value: str) -> str:
     return value
 
 
-GivenInstant = Annotated[
+InstantInput = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(Z|[+-][0-9]{2}:[0-9]{2})$"),
     AfterValidator(_instant),
@@ -127,7 +127,7 @@ def parse_instant(value: str) -> datetime | None:
         instant = datetime.fromisoformat(value)
     except ValueError:
         return None
-    # Offsets at the edge of the calendar would leave it.
+    # In the first and last years, an offset could lead out of the range of datetime.
     return instant if instant.tzinfo is not None and 1970 <= instant.year < 9999 else None
 
 
@@ -141,7 +141,7 @@ class MoneyInput(Input):
     def minor(self) -> int:
         """The amount in minor units."""
         minor = parse_amount(self.amount)
-        assert minor is not None, "the pattern is the grammar"
+        assert minor is not None, "the field's pattern admits valid amounts only"
         return minor
 
 

@@ -73,8 +73,8 @@ async def _receive_all(request: Request, bytes_max: int) -> bytes:
 
 
 def media_type(request: Request) -> str | None:
-    """The body's media type in lower case, or ``None`` when it is not named. Raises ``Refusal`` 415 for a
-    coding but UTF-8.
+    """The body's media type in lower case, or ``None`` without a Content-Type. Raises ``Refusal`` 415 for a
+    compressed body, and for a charset other than UTF-8.
     """
     coding = header(request, b"content-encoding")
     if coding is not None and coding.lower() != "identity":
@@ -116,7 +116,7 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _search(value: Any) -> None:
-    """Look through the whole value for depth and for characters that no text may hold."""
+    """Refuse a value that is nested too deeply, or that contains NUL or half of a surrogate pair."""
     todo = [(value, 1)]
     while todo:
         item, depth = todo.pop()

@@ -1,9 +1,9 @@
-"""HTTP below the requests: what cannot be parsed, is too long or too slow is refused with a problem body too,
-and every connection has an end.
+"""The HTTP/1.1 protocol of one connection: malformed, oversized and slow requests get problem bodies, and
+every connection has deadlines.
 
-uvicorn answers broken requests in plain text, waits for the end of a request's head for ever, takes heads of
-any size, keeps a connection open whose request never ends, and waits for readers that never read. This
-protocol closes those gaps and leaves everything else to it.
+uvicorn alone answers malformed requests in plain text, has no limit for the size or the time of a request's
+head, and keeps connections open whose peer sends or reads too slowly. This protocol adds those limits to
+uvicorn's.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from api.http.security_headers import SECURITY_HEADERS
 from engine.limits import HTTP_FRAMING_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_PIPELINE_MAX
 
 TLS_WRITE_BYTES: Final = 64 * 1024
-"""A TLS transport hands all that it gets in one call to the socket's buffer, where it cannot be measured."""
+"""Size of one write over TLS. A TLS transport passes each write to the socket's buffer as a whole, where the
+unsent rest cannot be measured."""
 
 
 class ProblemProtocol(HttpToolsProtocol):
     """One connection of ``table``.
 
-    Problem types point to ``base_url`` if there is one; ``admission`` is given where the connection was
-    counted before; ``options`` are uvicorn's.
+    ``base_url``: the documentation host in the ``type`` of problems, if there is one; ``admission``: for
+    connections that were counted before; ``options``: uvicorn's.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ProblemProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def enforce(self, now: float) -> None:
-        """End the connection when it is late; called by its table."""
+        """Close the connection if a deadline has passed; called by its table."""
         limits = self._table.limits
         if self._drain.overdue(self.transport.get_write_buffer_size(), now, limits.drain_seconds):
             self._connection.abort()
@@ -98,15 +99,15 @@ class ProblemProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def request_unfinished(self) -> bool:
-        """Whether a request's end is still to come; its connection lingers when it is closed."""
+        """Whether a request has begun and not ended; then ``close`` lingers."""
         return not self._in_head or self._head_begun
 
     def linger(self) -> None:
-        """Read on for a while without looking, so that the answer arrives; called by the transport."""
+        """Read and discard for a while, so that the client gets the answer; called by the transport."""
         self._deadline = self._table.now() + self._table.limits.linger_seconds
         self.flow.resume_reading()
 
-    # --- what arrives -------------------------------------------------------------------------------------
+    # --- received data ------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -118,7 +119,7 @@ class ProblemProtocol(HttpToolsProtocol):
         self._feed_bytes = len(data)
         messages = self._messages
         super().data_received(data)
-        # Most requests come in one piece: they need neither a limit nor a deadline.
+        # Most requests arrive in one read: they need neither a limit nor a deadline.
         if not self._in_head:
             self._count_body(len(data))
         elif self._head_begun or self._messages == messages:
@@ -161,7 +162,7 @@ class ProblemProtocol(HttpToolsProtocol):
         self._refuse(self._refusal or Refusal("malformed-request"))
 
     def _count_head(self, size: int) -> None:
-        """A head, or blank lines before one, has come in part."""
+        """Count a part of a head, or blank lines before one, and set the deadline of the head."""
         self._head_bytes += size
         if self.transport.is_closing():
             return
@@ -171,7 +172,7 @@ class ProblemProtocol(HttpToolsProtocol):
             self._deadline = self._table.now() + self._table.limits.head_seconds
 
     def _count_body(self, size: int) -> None:
-        """A body has come in part: framing that carries no content is bounded."""
+        """Count a part of a body. The number of bytes of chunked framing without content is limited."""
         self._body_wire_bytes += size
         framing = self._body_wire_bytes - 8 * self._body_bytes
         if framing > HTTP_FRAMING_BYTES_MAX + HTTP_HEAD_BYTES_MAX and not self.transport.is_closing():
@@ -188,19 +189,19 @@ class ProblemProtocol(HttpToolsProtocol):
         return cast("ClosingTransport", self.transport)
 
     def _fail(self, refusal: Refusal) -> None:
-        """End parsing, from inside of the parser's calls."""
+        """End parsing; called from the parser's callbacks."""
         self._refusal = refusal
         raise _HeadRefusedError
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer and close; in the middle of another request's answer, only close."""
+        """Answer and close. While the answer to another request is being sent, only close."""
         self._deadline = None
         if self.transport.is_closing():
             return
         answering = cast("RequestResponseCycle | None", self.cycle)
         if answering is None or answering.response_complete:
             self.transport.write(self._response(refusal))
-        # Whatever was refused, its end has not been read.
+        # The end of the refused request has not been read, so the connection lingers.
         self._head_begun = True
         self.transport.close()
 
@@ -219,15 +220,15 @@ class ProblemProtocol(HttpToolsProtocol):
 
 
 class _HeadRefusedError(Exception):
-    """Raised through the parser, which ends with it."""
+    """Raised in a callback of the parser, to end parsing."""
 
 
 class ClosingTransport:
     """A transport as uvicorn uses it, whose ``close`` lingers while the client is still sending.
 
-    Closing a socket with unread bytes resets the connection, and the client may lose the answer; leaving it
-    open costs a descriptor for as long as the client likes. So the connection is closed for writing, and
-    reads on within the limits of its table.
+    Closing a socket with unread bytes resets the connection, and the client may lose the answer. An open
+    socket costs a descriptor until the client closes it. Therefore the connection is closed for writing only,
+    and reads within the limits of its table.
     """
 
     def __init__(self, transport: asyncio.Transport, protocol: ProblemProtocol) -> None:
@@ -267,7 +268,7 @@ class ClosingTransport:
         try:
             self._transport.abort()
         except AttributeError:
-            # A closed TLS connection of some Python 3.11 has let go of the transport that could abort it.
+            # In some releases of Python 3.11, a closed TLS connection has no transport any more.
             self._transport.close()
 
     def _close_writing(self) -> None:

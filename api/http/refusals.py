@@ -1,4 +1,4 @@
-"""How operations describe their refusals: a response for each status, an example for each kind of problem."""
+"""Refusals in the API description: a response for each status, with an example of each kind of problem."""
 
 from __future__ import annotations
 

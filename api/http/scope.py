@@ -1,4 +1,4 @@
-"""What a request carries beside its head and body: keys in its ASGI scope, and the tenant it is for."""
+"""Data attached to a request: keys in its ASGI scope, and the tenant that it is for."""
 
 from __future__ import annotations
 

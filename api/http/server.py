@@ -1,4 +1,4 @@
-"""One HTTP port: uvicorn, with the limits of its connections and, where it is asked for, TLS."""
+"""One HTTP port: uvicorn with connection limits and, optionally, TLS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HttpServer(uvicorn.Server):
         tls: ServerTls | None = None,
         base_url: str | None = None,
     ) -> None:
-        """``base_url``: the documentation host that problem types point to, if there is one."""
+        """``base_url``: the documentation host in the ``type`` of problems, if there is one."""
         self._table = table or ConnectionTable(ConnectionLimits())
         self._tls = tls
         config = uvicorn.Config(
@@ -58,7 +58,7 @@ class HttpServer(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting, let requests end."""
+        """Stop accepting connections, and let running requests end."""
         await super().shutdown(sockets)
         self._table.stop()
 

@@ -75,8 +75,8 @@ def validated(model: type[M], value: Any) -> M:
 
 
 def field_errors(errors: Sequence[ErrorDetails], value: Any, *, skip: int = 0) -> list[FieldError]:
-    """The first ``ERRORS_MAX`` of pydantic's ``errors`` about ``value``; ``skip`` is the number of parts of
-    their places that stand before it."""
+    """The first ``ERRORS_MAX`` of pydantic's ``errors`` about ``value``. ``skip``: the number of leading
+    parts of each error's place that lead to ``value``."""
     return [_field_error(error, error["loc"][skip:], value) for error in errors[:ERRORS_MAX]]
 
 
@@ -102,8 +102,8 @@ def _detail(error: ErrorDetails, code: str) -> str:
 
 
 def _pointer(place: Place, value: Any, *, missing: bool) -> str:
-    """``place`` as a JSON pointer; parts that are not in ``value`` (the tags of unions) are left out, but for
-    the name of a ``missing`` member.
+    """``place`` as a JSON pointer, without the parts that are not in ``value`` (the tags of unions); the name
+    of a ``missing`` member stays.
     """
     parts: list[str] = []
     at = value

@@ -61,7 +61,7 @@ async def find(services: Services, caller: Caller, check_id: str) -> Check:
     return check_of(row, services.clock.now_ms())
 
 
-async def take(
+async def add_inputs(
     services: Services,
     check: Check,
     values: Mapping[str, bytes],

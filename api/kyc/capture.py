@@ -13,7 +13,7 @@ from api.database.pool import Connection
 from api.http.answers import json_response
 from api.http.problems import Refusal
 from api.http.refusals import refusals
-from api.kyc.advance import Step, find, take, write
+from api.kyc.advance import Step, add_inputs, find, write
 from api.kyc.inputs import CaptureSessionInput
 from api.kyc.policy import require_accepted
 from api.kyc.views import CaptureSessionView
@@ -53,7 +53,7 @@ async def create_capture_session(check_id: PathId, given: CaptureSessionInput, c
     step: Step | None = None
     if given.document_type is not None:
         await require_accepted(services, check, given.document_type)
-        step = await take(services, check, {}, given.document_type)
+        step = await add_inputs(services, check, {}, given.document_type)
     session_id, token = services.new_id(), f"cap_{secrets.token_urlsafe(TOKEN_BYTES)}"
     now_ms = services.clock.now_ms()
     expires_ms = now_ms + CAPTURE_SESSION_SECONDS * 1000

@@ -93,7 +93,7 @@ class Submission(Input):
     address_country: Country = ""
 
     @model_validator(mode="after")
-    def _something(self) -> Submission:
+    def _require_member(self) -> Submission:
         if not self.model_fields_set:
             raise broken("missing", "Name at least one member.")
         return self
@@ -122,11 +122,11 @@ class Review(Input):
     @model_validator(mode="after")
     def _fitting(self) -> Review:
         if self.outcome == "more_input" and not self.awaiting:
-            raise broken("missing", "Name the inputs to ask for again.", "/awaiting")
+            raise broken("missing", "Name the inputs to request again.", "/awaiting")
         if self.outcome != "more_input" and self.awaiting:
             raise broken(
                 "not_allowed",
-                "Inputs are asked for with the outcome more_input only.",
+                "Inputs are requested with the outcome more_input only.",
                 "/awaiting",
             )
         if self.outcome == "passed" and self.reason_codes:

@@ -11,7 +11,7 @@ from api.database.pool import Connection
 from api.http.answers import json_response
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
-from api.kyc.advance import Step, data_of, find, take, today_of, write
+from api.kyc.advance import Step, add_inputs, data_of, find, today_of, write
 from api.kyc.cases import LOCKED, SELECT, STATE_IS, Check, check_of, insert
 from api.kyc.inputs import CheckInput, ChecksQuery, Review, Submission, require_possible
 from api.kyc.policy import require_accepted
@@ -102,7 +102,7 @@ async def submit_kyc_data(check_id: UncheckedPathId, given: Submission, call: Ke
     check = await find(services, call.caller, require_id(check_id))
     if given.chosen_type is not None:
         await require_accepted(services, check, given.chosen_type)
-    step = await take(services, check, given.values, given.chosen_type)
+    step = await add_inputs(services, check, given.values, given.chosen_type)
     return await _written(call, step)
 
 

@@ -36,7 +36,7 @@ Resume = Callable[[Services, Response], Awaitable[None]]
 
 
 class Replay(Exception):  # noqa: N818 -- ends a request with its stored answer; no error
-    """The request was answered before: ``answer`` is its stored answer."""
+    """Ends a request that was answered before; ``answer`` is its stored answer."""
 
     def __init__(self, answer: Response) -> None:
         super().__init__()
@@ -151,7 +151,8 @@ _PATH_ID: Final = Path(alias="id", json_schema_extra={"format": "uuid"})
 PathId = Annotated[str, _PATH_ID, AfterValidator(_id)]
 """The id in the path, in lower case. Anything that cannot be an id ends in 404."""
 UncheckedPathId = Annotated[str, _PATH_ID]
-"""The id in the path as it was sent, for handlers that refuse bodies: 400 comes before ``require_id``."""
+"""The id in the path as it was sent, for handlers that validate the body themselves: that 400 comes before
+the 404 of ``require_id``."""
 
 
 class Empty(Input):
@@ -166,9 +167,9 @@ def creates(
 ) -> Callable[
     [Callable[Concatenate[Any, P], Awaitable[Response]]], Callable[Concatenate[Any, P], Awaitable[Response]]
 ]:
-    """Count what the decorated operation creates against the tenant's quota of ``kind``.
+    """Count the objects that the decorated operation creates toward the tenant's quota of ``kind``.
 
-    Not a dependency: FastAPI solves those before it judges the body, and 400 comes before 409.
+    Not a dependency: FastAPI solves dependencies before it validates the body, but 400 comes before 409.
     """
 
     def counted(handler: Any) -> Any:
@@ -179,10 +180,10 @@ def creates(
                 response: Response = await handler(call=call, **given)
             except Refusal as refusal:
                 if refusal.kind.status < 500:
-                    call.quotas.not_created(call.caller, kind)
+                    call.quotas.release_object(call.caller, kind)
                 raise
             if REPLAYED_HEADER in response.headers:
-                call.quotas.not_created(call.caller, kind)
+                call.quotas.release_object(call.caller, kind)
             return response
 
         return run

@@ -4,7 +4,7 @@ The answer is written in the transaction of the effect: by ``once`` for the API'
 owner for commands (which get the ``IdempotencyClaim``). A refusal has no effect; it is stored on its own,
 under the same lock.
 
-``hand_over`` is for requests that a process other than an owner carries out. It commits a row in table
+``hand_over`` is for requests that another process than an owner executes. It commits a row in table
 ``idempotency_claims`` first, makes the call without a database connection, and replaces the row by the
 answer.
 """
@@ -45,7 +45,7 @@ _STATE: Final = f"""
     SELECT fingerprint, NULL, NULL, lease_until > now() FROM idempotency_claims
     WHERE key_digest = $1 AND claimed_at > now() - interval '{IDEMPOTENCY_RETENTION_HOURS} hours'
 """
-"""One statement, so that the exchange of a claim for its answer is seen as a whole."""
+"""One statement, so that it sees either the claim or the answer that has replaced it."""
 _CLAIM: Final = f"""
     INSERT INTO idempotency_claims (key_digest, fingerprint, lease_until)
     VALUES ($1, $2, now() + interval '{IDEMPOTENCY_LEASE_SECONDS} seconds')
@@ -121,12 +121,12 @@ async def hand_over(
     prepare: Callable[[Connection], Awaitable[Prepared]],
     carry_out: Callable[[Prepared], Awaitable[Response]],
 ) -> Response:
-    """Have another process carry a request out, or answer as it was answered before.
+    """Have another process execute a request, or return the answer stored before.
 
-    ``prepare`` judges the request in the transaction that claims the key; nothing is claimed when it raises.
-    ``carry_out`` runs without a connection. A request that ends in between leaves its claim: a repetition
-    takes over after ``IDEMPOTENCY_LEASE_SECONDS``, so ``carry_out`` must have one effect however often it
-    runs.
+    ``prepare`` checks the request in the transaction that claims the key; if it raises, the key is not
+    claimed. ``carry_out`` runs without a connection. A request that ends in between leaves its claim: a
+    repetition takes over after ``HAND_OVER_LEASE_SECONDS``, so ``carry_out`` must have one effect even if it
+    runs several times.
 
     Raises ``Refusal`` ``idempotency-in-progress`` while another request with the key is at work,
     ``idempotency-key-reused`` for another body, and all that ``prepare`` and ``carry_out`` raise.
@@ -146,7 +146,7 @@ async def hand_over(
     async with transaction(services.pool) as connection:
         kept = await _keep(services, claim, connection, answer)
         await connection.execute(_END_CLAIM, claim.key_digest)
-    # Not kept: the lease ended and a repetition, which has taken over, was faster.
+    # Not kept: after the end of the lease, a repetition took over and has stored its answer.
     return answer if kept else (await recall(services, claim) or answer)
 
 
@@ -174,7 +174,7 @@ async def _keep(
 
 
 async def _end_lease(services: Services, claim: IdempotencyClaim) -> None:
-    """Let a repetition take over at once."""
+    """End the lease, so that a repetition can take over at once."""
     try:
         async with connected(services.pool) as connection:
             await connection.execute(_END_LEASE, claim.key_digest)

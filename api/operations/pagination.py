@@ -3,8 +3,9 @@
 Ids are time-ordered, so the id of a page's last row is the cursor, and a full walk gives each row once
 however many are added meanwhile. A cursor must name a row that the caller may see: any other is refused.
 
-A page costs a bounded amount of work. Filters with an index cost what they find. For the others a page looks
-at ``PAGE_SCAN_MAX`` rows and may end before it is full; its cursor is then the last row it looked at.
+The work for a page is bounded. With indexed filters, a page reads the rows that it returns. With the others
+it reads at most ``PAGE_SCAN_MAX`` rows and may end before it is full; its cursor is then the last row that it
+read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from api.access.tokens import Caller
 from api.database.pool import connected
 from api.http.answers import json_response
-from api.http.fields import GivenInstant, Id, parse_instant
+from api.http.fields import Id, InstantInput, parse_instant
 from api.http.problems import Refusal
 from api.http.validation import Input, broken
 from api.services import Services
@@ -48,8 +49,8 @@ class PageQuery(Input):
 class WindowQuery(PageQuery):
     """The query parameters of lists that can be narrowed to a window of time, half-open: `[from, to)`."""
 
-    from_: Annotated[GivenInstant | None, Field(alias="from")] = None
-    to: GivenInstant | None = None
+    from_: Annotated[InstantInput | None, Field(alias="from")] = None
+    to: InstantInput | None = None
 
     @property
     def window(self) -> dict[str, Any]:
@@ -96,10 +97,10 @@ async def page(
 ) -> Response:
     """One page of ``table``.
 
-    ``select`` ends before its WHERE and names the table's row ``r``; ``filters`` maps conditions with one
-    ``?`` each to their values, those of ``None`` being left out; an index supports each of them. ``scanned``
-    are conditions without an index, and ``joins`` what they need beside ``r``; ``always`` is a condition
-    without a value. All SQL here is constant: only the choice of conditions varies.
+    ``select`` ends before its WHERE and names the table's row ``r``. ``filters`` maps indexed conditions,
+    with one ``?`` each, to their values; conditions with ``None`` are left out. ``scanned`` are conditions
+    without an index, and ``joins`` the tables that they need beside ``r``. ``always`` is a condition without
+    a value. All SQL here is constant: only the choice of conditions varies.
     """
     where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
     where.add({"r.id < ?::uuid": query.starting_after, **filters})
@@ -137,7 +138,7 @@ class Conditions:
     values: list[Any]
 
     def add(self, given: Mapping[str, Any]) -> None:
-        """Conditions with one ``?`` each; those of ``None`` are left out."""
+        """Add conditions with one ``?`` each, except those whose value is ``None``."""
         for condition, value in given.items():
             if value is not None:
                 self.values.append(value)

@@ -1,7 +1,7 @@
-"""The route class of all operations, and the order in which a request is judged.
+"""The route class of all operations, and the order of the checks of a request.
 
 401, 429, 403; then the body as such (408, 413, 415, 400); the idempotency key (400, 409, 429, or the stored
-answer); 400 for what the models refuse; then the handler's 404 and 409.
+answer); the models (400); then the handler's 404 and 409.
 
 FastAPI reads and parses a body before it solves dependencies. So ``OperationRoute`` admits the caller and
 reads the body strictly before it hands the request to FastAPI, whose order of dependencies and models is the
@@ -160,7 +160,7 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
     except Replay as replay:
         return replay.answer
     except (Refusal, RequestValidationError) as failure:
-        refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request)
+        refusal = failure if isinstance(failure, Refusal) else refusal_of_invalid(failure, request)
         if CLAIM not in scope or not refusal.stored:
             raise refusal from None
         refused = problem_response(refusal, scope[REQUEST_ID], state.services.settings.docs_base_url)
@@ -170,7 +170,7 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
     return response
 
 
-def refusal_of(invalid: RequestValidationError, request: Request) -> Refusal:
+def refusal_of_invalid(invalid: RequestValidationError, request: Request) -> Refusal:
     """The refusal of a request that FastAPI found invalid: for its idempotency key, else for its body or
     query, else for the id in its path, which names no resource."""
     by_place: dict[str, list[Any]] = {}

@@ -17,7 +17,7 @@ _DETAILS: Final = {
     "host": "The host must be a plain name (in its xn-- form where needed), or an address in its usual form.",
     "port": "The port must be 443, or 1024 and above.",
     "unresolvable": "The host name has no address at present.",
-    "address": "The host has an address that is not one of the public internet.",
+    "address": "The host has an address outside the public internet.",
 }
 
 

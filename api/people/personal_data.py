@@ -28,8 +28,8 @@ COLUMNS: Final = ("data_key", *(f"{name}_sealed" for name in FIELDS), "email_dig
 # As text: the classes are generic in the type stubs alone.
 Handle: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 
-# A row of a process of the release before has its values in clear and no data key. ``to_jsonb`` names no
-# column, so the statement works before and after the migration that drops the columns in clear.
+# A row that a process of the previous release has written has clear values and no data key. ``to_jsonb``
+# names no column, so the statement works before and after the migration that drops the clear columns.
 _CLEAR: Final = (
     "CASE WHEN {row}.data_key IS NULL AND {row}.erased_at IS NULL THEN to_jsonb({row}) END AS clear"
 )
@@ -127,9 +127,9 @@ class People:
 
 
 class ClearColumns:
-    """The columns of the release before, which hold the same values in clear until a migration drops them.
+    """The clear columns of the previous release, until a migration drops them.
 
-    Processes of that release read them, so the API fills them as long as they exist.
+    Processes of that release read them, so the API writes the same values there as long as they exist.
     """
 
     def __init__(self) -> None:
@@ -138,8 +138,9 @@ class ClearColumns:
     async def write(self, connection: Handle, cardholder_id: str, person: Mapping[str, Any] | None) -> None:
         """Write ``person``, or blanks where it is ``None``, if the columns still exist.
 
-        The transaction has locked the cardholder's row, so no migration can drop the columns meanwhile. Of an
-        existing row this is written before the sealed form: a change of the columns in clear alone voids it.
+        The transaction has locked the cardholder's row, so no migration can drop the columns meanwhile. In an
+        existing row, write these columns before the sealed ones: a trigger clears the sealed values when only
+        the clear columns change.
         """
         if self._dropped:
             return

@@ -1,4 +1,4 @@
-"""Cardholders as rows: how one is read, and how it is shown in answers and in events."""
+"""Cardholders: the statements that read them, and their representation in answers and in events."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class ProgrammeChange(Input):
     status: Literal["active", "suspended", "closed"] = "active"
 
     @model_validator(mode="after")
-    def _something(self) -> ProgrammeChange:
+    def _require_member(self) -> ProgrammeChange:
         if not self.model_fields_set:
             raise broken("missing", "Name at least one member to change.")
         return self

@@ -14,7 +14,7 @@ from actors.database import INDEX_PLANS, DbConnection
 from api.database.pool import STATEMENT_SECONDS, session
 from api.http.problems import Refusal, not_found
 
-# The ids are given twice, so that no cached plan scans other cards.
+# The ids are passed twice, so that a cached plan reads no other cards.
 _STATES: Final = """
     SELECT asked.number, c.state
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (card_id, tenant_id, number)
@@ -36,7 +36,7 @@ def card_state_connection(dsn: str) -> DbConnection:
 
 
 class CardStates:
-    """``connection`` is a ``card_state_connection``; several may share it."""
+    """``connection`` is a ``card_state_connection``; several instances may share it."""
 
     def __init__(self, connection: DbConnection) -> None:
         self._connection = connection

@@ -35,7 +35,7 @@ class ForcePostInput(Input):
     """Left out: `IE` for EUR, `GB` for GBP, `US` for USD."""
 
     @model_validator(mode="after")
-    def _something(self) -> ForcePostInput:
+    def _require_positive(self) -> ForcePostInput:
         if self.amount.minor == 0:
             raise broken("range", "The amount must be more than zero.", at="/amount/amount")
         return self

@@ -21,7 +21,7 @@ from api.operations.call import NO_MEMBERS, Call, Empty, KeyedCall, PathId
 from api.operations.route import new_router
 from api.operations.submission import submit
 from api.simulations.inputs import ClearInput, IncrementInput, ReverseInput
-from api.simulations.originals import Found, find
+from api.simulations.originals import ParentSimulation, find
 from api.simulations.starting import start
 from engine.commands import Expire, reference_of_id
 from engine.ids import key_of
@@ -78,13 +78,13 @@ async def increment_simulated_spend(
     change the original.
     """
 
-    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
-        found.require_purchase()
-        found.require_currency(given.raise_by_amount)
-        found.require_approved()
-        found.require_unfinished()
-        original = found.original()
-        found.require_active_card()
+    def request(parent: ParentSimulation, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
+        parent.require_purchase()
+        parent.require_currency(given.raise_by_amount)
+        parent.require_approved()
+        parent.require_unfinished()
+        original = parent.original()
+        parent.require_active_card()
         return IncrementRequest(
             simulation_id=id_,
             accepted_ms=now_ms,
@@ -115,16 +115,16 @@ async def reverse_simulated_spend(
     """
     lower_by = given.lower_by_amount
 
-    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
-        found.require_purchase()
-        found.require_currency(lower_by)
-        found.require_approved()
-        found.require_held(lower_by)
+    def request(parent: ParentSimulation, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
+        parent.require_purchase()
+        parent.require_currency(lower_by)
+        parent.require_approved()
+        parent.require_held(lower_by)
         return ReversalRequest(
             simulation_id=id_,
             accepted_ms=now_ms,
             fingerprint=fingerprint,
-            original=found.original(),
+            original=parent.original(),
             amount_minor=None if lower_by is None else lower_by.minor,
         )
 
@@ -149,15 +149,15 @@ async def clear_simulated_spend(
     """
     amount = given.amount
 
-    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
-        found.require_currency(amount)
-        found.require_approved()
-        found.require_open(amount)
+    def request(parent: ParentSimulation, id_: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
+        parent.require_currency(amount)
+        parent.require_approved()
+        parent.require_open(amount)
         return ClearingRequest(
             simulation_id=id_,
             accepted_ms=now_ms,
             fingerprint=fingerprint,
-            original=found.original(),
+            original=parent.original(),
             amount_minor=None if amount is None else amount.minor,
             final=given.final,
         )
@@ -180,25 +180,25 @@ async def expire_simulated_spend(
     """
     caller = call.caller
     async with connected(call.services.pool) as connection:
-        found = await find(connection, simulation_id, caller.tenant_id)
-    found.require_approved()
-    if found.authorization_id is None:
+        parent = await find(connection, simulation_id, caller.tenant_id)
+    parent.require_approved()
+    if parent.authorization_id is None:
         raise Refusal("nothing-held")
     id_ = call.services.new_id()
     command = Expire(
         id=id_,
         command_key=key_of(id_),
-        card_id=found.request.card_id,
+        card_id=parent.request.card_id,
         tenant_id=caller.tenant_id,
         live=caller.live,
-        references=(reference_of_id(found.authorization_id),),
+        references=(reference_of_id(parent.authorization_id),),
     )
     return await submit(call, command, {"simulation_id": simulation_id})
 
 
-Build = Callable[[Found, str, int, bytes], SaleFollowUpRequest]
-"""Judges the original and makes the request for its child's id, with the instant and the fingerprint of the
-caller's request. Raises ``Refusal``."""
+Build = Callable[[ParentSimulation, str, int, bytes], SaleFollowUpRequest]
+"""Checks the parent and returns the request for the network. Arguments: the parent, the child's id, the
+current time, and the fingerprint of the caller's request. Raises ``Refusal``."""
 
 
 async def _follow(call: Call, parent_id: str, build: Build) -> Response:
@@ -207,8 +207,8 @@ async def _follow(call: Call, parent_id: str, build: Build) -> Response:
     async def judge(
         connection: Connection, child_id: str, now_ms: int, fingerprint: bytes
     ) -> SaleFollowUpRequest:
-        found = await find(connection, parent_id, call.caller.tenant_id)
-        return build(found, child_id, now_ms, fingerprint)
+        parent = await find(connection, parent_id, call.caller.tenant_id)
+        return build(parent, child_id, now_ms, fingerprint)
 
     return await start(call, parent_id, judge, partial(_shown, parent_id=parent_id))
 

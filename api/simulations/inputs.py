@@ -69,33 +69,33 @@ class SpendInput(Input):
         return self
 
 
-def _more_than_nothing(amount: MoneyInput) -> MoneyInput:
+def _positive(amount: MoneyInput) -> MoneyInput:
     if amount.minor == 0:
         raise broken("range", "The amount must be more than zero.", at="/amount")
     return amount
 
 
-SomeMoney = Annotated[MoneyInput, AfterValidator(_more_than_nothing)]
+PositiveMoney = Annotated[MoneyInput, AfterValidator(_positive)]
 
 
 class IncrementInput(Input):
-    """By how much to raise a hold."""
+    """The amount by which a hold is raised."""
 
-    raise_by_amount: SomeMoney
-    """What is added, in the currency of the spend; not a new total."""
+    raise_by_amount: PositiveMoney
+    """The added amount, in the currency of the spend; not the new total."""
 
 
 class ReverseInput(Input):
-    """By how much to lower a hold."""
+    """The amount by which a hold is lowered."""
 
-    lower_by_amount: SomeMoney | None = None
+    lower_by_amount: PositiveMoney | None = None
     """Default: the whole remaining hold."""
 
 
 class ClearInput(Input):
-    """How much of a spend to clear."""
+    """The amount of a spend to be cleared."""
 
-    amount: SomeMoney | None = None
+    amount: PositiveMoney | None = None
     """Default: the whole amount not yet presented."""
     final: bool = True
     """Whether this is the last presentment; the rest of the hold is then released."""

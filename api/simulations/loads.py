@@ -30,7 +30,7 @@ class LoadInput(Input):
     amount: MoneyInput
 
     @model_validator(mode="after")
-    def _something(self) -> LoadInput:
+    def _require_positive(self) -> LoadInput:
         if self.amount.minor == 0:
             raise broken("range", "The amount must be more than zero.", at="/amount/amount")
         return self

@@ -41,7 +41,7 @@ _request = msgspec.json.Decoder(SpendRequest).decode
 _record = msgspec.json.Decoder(FollowUpRecord).decode
 
 
-class Found(msgspec.Struct, frozen=True):
+class ParentSimulation(msgspec.Struct, frozen=True):
     """The simulation that a follow-up refers to."""
 
     request: SpendRequest
@@ -71,7 +71,7 @@ class Found(msgspec.Struct, frozen=True):
         )
 
     def require_purchase(self) -> None:
-        """Raise ``Refusal`` 400 for a refund: nothing of it is held."""
+        """Raise ``Refusal`` 400 for a refund, which has no hold."""
         if self.request.kind == "refund":
             raise Refusal("refund-simulation")
 
@@ -91,7 +91,7 @@ class Found(msgspec.Struct, frozen=True):
             raise Refusal("simulation-not-approved", "The simulation was declined.")
 
     def require_unfinished(self) -> None:
-        """Raise ``Refusal`` 409 when nothing of the sale is open, here or at the network: an increment would
+        """Raise ``Refusal`` 409 when the sale has no open amount, here or at the network: an increment would
         be decided as a new authorization."""
         if self.closed or not self.open_minor:
             raise Refusal("sale-finished")
@@ -102,7 +102,7 @@ class Found(msgspec.Struct, frozen=True):
             raise Refusal("card-not-active", f"The card is {self.card_state}.")
 
     def require_held(self, amount: MoneyInput | None) -> None:
-        """Raise ``Refusal`` 409 when nothing is held, 400 when less is held than ``amount``."""
+        """Raise ``Refusal`` 409 without a hold, 400 when the hold is smaller than ``amount``."""
         if not self.held_minor:
             raise Refusal("nothing-held")
         if amount is not None and amount.minor > self.held_minor:
@@ -110,12 +110,12 @@ class Found(msgspec.Struct, frozen=True):
             raise Refusal("amount-exceeds-hold", f"Only {held} is still held.")
 
     def require_open(self, amount: MoneyInput | None) -> None:
-        """Raise ``Refusal`` 409 when "all the rest" is asked for and nothing is left."""
+        """Raise ``Refusal`` 409 when the whole rest is to be presented and the rest is zero."""
         if amount is None and not self.open_minor and self.request.kind == "purchase":
             raise Refusal("nothing-to-clear")
 
 
-async def find(connection: Connection, simulation_id: str, tenant_id: str) -> Found:
+async def find(connection: Connection, simulation_id: str, tenant_id: str) -> ParentSimulation:
     """The tenant's simulation. Raises ``Refusal`` 404."""
     row = await connection.fetchrow(_FIND, simulation_id, tenant_id)
     if row is None:
@@ -124,7 +124,7 @@ async def find(connection: Connection, simulation_id: str, tenant_id: str) -> Fo
     # The network's own decisions may not have arrived here yet.
     held_minor = open_minor if row["held_minor"] is None else min(row["held_minor"], open_minor)
     names = ("operation", "state", "stan", "rrn", "network_txn_id", "response_code", "authorization_id")
-    return Found(
+    return ParentSimulation(
         request=_request(row["request"]),
         **{name: row[name] for name in names},
         card_state=row["card_state"],
@@ -163,7 +163,7 @@ def follow_up_id(beside: str, claim: IdempotencyClaim) -> str:
     """The id of the follow-up that a key starts: the same for every repetition, on the shard of ``beside``.
 
     A UUIDv7 with the time of ``beside``; its random bits are those of the key's digest. The network starts a
-    simulation once, so a key starts one follow-up, whichever of the parts on the way dies.
+    simulation once, so a key starts one follow-up, even if the API server or the network dies on the way.
     """
     digits = claim.key_digest.hex()
     variant = "89ab"[claim.key_digest[8] & 3]

@@ -16,8 +16,8 @@ from api.simulations.originals import follow_up_id, started
 from engine.simulation import Acceptance, FollowUpRequest
 
 Build = Callable[[Connection, str, int, bytes], Awaitable[FollowUpRequest]]
-"""Checks the caller's request and builds the network's, from a connection, the follow-up's id, the instant
-and the fingerprint of the caller's request. Raises ``Refusal``."""
+"""Checks the caller's request and returns the request for the network. Arguments: a connection, the
+follow-up's id, the current time, and the fingerprint of the caller's request. Raises ``Refusal``."""
 
 
 async def start(

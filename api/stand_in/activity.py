@@ -18,9 +18,9 @@ from api.database.pool import connected
 from api.http.answers import json_response
 from api.http.fields import (
     Currency,
-    GivenInstant,
     Id,
     Instant,
+    InstantInput,
     ShownAmount,
     example,
     parse_instant,
@@ -60,8 +60,8 @@ _PAGE: Final = """
 class ActivityQuery(PageQuery):
     """The window of the report, half-open: `[from, to)`."""
 
-    from_: Annotated[GivenInstant, Field(alias="from")]
-    to: GivenInstant
+    from_: Annotated[InstantInput, Field(alias="from")]
+    to: InstantInput
 
     @property
     def window(self) -> tuple[datetime, datetime]:

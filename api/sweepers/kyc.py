@@ -1,8 +1,7 @@
-"""What happens to checks by themselves: evaluations that had no result are tried again, and checks that have
-run out say so in their rows.
+"""Retries evaluations of KYC checks that had no result, and records the expiry of checks.
 
-Every API server looks; each row is taken by one of them. A check that has run out has stopped counting
-already, because everybody looks at the time.
+Every API server sweeps; each row is taken by one of them. A check counts as expired from its expiry on, even
+before its row records it, because every reader compares the time.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ async def _sweep(services: Services) -> None:
 
 
 async def sweep(services: Services) -> int:
-    """One look; returns how many checks were moved."""
+    """One sweep; returns the number of checks whose state was written."""
     moved = await _expire(services)
     for check in await _claim(services):
         try:
             moved += await _evaluate(services, check)
-        except Exception as fault:  # noqa: BLE001 -- one case that cannot be read must not hold up the others
+        except Exception as fault:  # noqa: BLE001 -- one case that cannot be read must not delay the others
             _log.error("a check cannot be evaluated", check=check.id, fault=type(fault).__name__)
     async with connected(services.pool) as connection:
         await connection.execute(_CLEAR, to_datetime(services.clock.now_ms()))
@@ -95,5 +94,5 @@ async def _evaluate(services: Services, check: Check) -> int:
         async with transaction(services.pool) as connection:
             await write(connection, services, Step(check, after))
     except Refusal:
-        return 0  # a person was faster
+        return 0  # a reviewer has decided meanwhile
     return 1

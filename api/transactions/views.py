@@ -69,7 +69,7 @@ SELECT: Final = f"""
 
 Kind = Literal["purchase", "refund", "force_post", "verification"]
 Status = Literal["pending", "partially_cleared", "cleared", "reversed", "lapsed", "declined", "posted"]
-Happening = Literal[
+TransactionEventType = Literal[
     "authorization", "refund", "force_post", "advice", "increment", "reversal", "clearing", "lapse"
 ]
 
@@ -108,13 +108,13 @@ class RiskView(View):
     action: Literal["allow", "review", "block"]
 
 
-class HappenedView(View):
-    """One step in the history of the transaction.
+class TransactionEventView(View):
+    """One entry in the history of a transaction.
 
     `amount` is the amount requested, reversed, cleared, or no longer held.
     """
 
-    type: Happening
+    type: TransactionEventType
     amount: ShownAmount
     occurred_at: Instant
     remark: Literal["declined", "late", "nothing_held", "matched"] = "late"
@@ -157,13 +157,13 @@ class TransactionView(View):
     """
     risk: RiskView | None
     trace: list[StepView]
-    events: list[HappenedView]
+    events: list[TransactionEventView]
     """The history of the transaction, oldest first."""
     created_at: Instant
     updated_at: Instant
 
 
-class Followed(msgspec.Struct, frozen=True, array_like=True):
+class LaterCommand(msgspec.Struct, frozen=True, array_like=True):
     """A later command on the transaction, as ``SELECT`` returns it."""
 
     kind: str
@@ -173,28 +173,28 @@ class Followed(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
 
 
-_followed = msgspec.json.Decoder(list[Followed]).decode
+_followed = msgspec.json.Decoder(list[LaterCommand]).decode
 _lapsed_before = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _record = msgspec.json.Decoder(FollowUpRecord).decode
 
 
 def show(row: asyncpg.Record) -> dict[str, Any]:
     """The public representation of a row of ``SELECT``."""
-    asked = decode_opener(row["command"])
-    replaced = _replaced(row)
+    opener = decode_opener(row["command"])
+    replacement = _replacement(row)
     return {
         **{name: row[name] for name in ("id", "kind", "status", "card_id", "cardholder_id", "programme_id")},
         "authorization_id": row["id"],
         "hold_id": row["hold_id"],
         "currency": row["currency"],
         **{f"{name}_amount": format_minor(row[f"{name}_minor"]) for name in _AMOUNTS},
-        "mcc": asked.mcc,
-        "merchant": {"name": asked.merchant_name, "country": asked.merchant_country},
-        "channel": None if isinstance(asked, Present) else asked.channel,
-        "entry_mode": None if isinstance(asked, Present) else asked.entry_mode,
-        "network": _network(row, asked, replaced),
-        **_decided(row, asked, replaced),
-        "events": _events(row, asked),
+        "mcc": opener.mcc,
+        "merchant": {"name": opener.merchant_name, "country": opener.merchant_country},
+        "channel": None if isinstance(opener, Present) else opener.channel,
+        "entry_mode": None if isinstance(opener, Present) else opener.entry_mode,
+        "network": _network(row, opener, replacement),
+        **_decided(row, opener, replacement),
+        "events": _events(row, opener),
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
     }
@@ -203,41 +203,41 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
 _AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")
 
 
-def _replaced(row: asyncpg.Record) -> FollowUpRecord | None:
+def _replacement(row: asyncpg.Record) -> FollowUpRecord | None:
     """The newest advice that replaced the first decision; ``None`` if no advice did."""
     advices = [each for each in _followed(row["followed"]) if each.kind == "advise"]
     records = (_record(each.outcome) for each in reversed(advices))
     return next((record for record in records if record.decided), None)
 
 
-def _network(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
+def _network(row: asyncpg.Record, opener: Opener, replacement: FollowUpRecord | None) -> dict[str, Any]:
     answer = _reply(row["reply"])
     approval_code, response_code = answer.approval_code, answer.response_code
-    if isinstance(asked, Advise):
-        approval_code = asked.approval_code
-    if replaced is not None:
-        approval_code, response_code = replaced.approval_code, _response_code(replaced)
+    if isinstance(opener, Advise):
+        approval_code = opener.approval_code
+    if replacement is not None:
+        approval_code, response_code = replacement.approval_code, _response_code(replacement)
     return {
         "name": row["network"],
-        "stan": asked.wire.stan,
-        "rrn": asked.wire.rrn,
-        "network_txn_id": asked.wire.network_txn_id,
+        "stan": opener.wire.stan,
+        "rrn": opener.wire.rrn,
+        "network_txn_id": opener.wire.network_txn_id,
         "approval_code": approval_code,
         "response_code": response_code,
     }
 
 
-def _response_code(replaced: FollowUpRecord) -> str:
-    return APPROVED if replaced.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
+def _response_code(replacement: FollowUpRecord) -> str:
+    return APPROVED if replacement.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
 
 
-def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
+def _decided(row: asyncpg.Record, opener: Opener, replacement: FollowUpRecord | None) -> dict[str, Any]:
     """The effective decision and its explanation: the platform's, the network's, or none."""
-    if isinstance(asked, Authorize):
+    if isinstance(opener, Authorize):
         first = decision_view(decode_decision(row["decision"]))
-        return first if replaced is None else first | _overruled(replaced)
-    advised = isinstance(asked, Advise)
-    decision = "approved" if isinstance(asked, Advise) and asked.approved else "declined"
+        return first if replacement is None else first | _decision_of_advice(replacement)
+    advised = isinstance(opener, Advise)
+    decision = "approved" if isinstance(opener, Advise) and opener.approved else "declined"
     return {
         "decision": decision if advised else None,
         "decline_reason": "stand_in_declined" if advised and decision == "declined" else None,
@@ -247,27 +247,27 @@ def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None
     }
 
 
-def _overruled(replaced: FollowUpRecord) -> dict[str, Any]:
+def _decision_of_advice(replacement: FollowUpRecord) -> dict[str, Any]:
     return {
-        "decision": replaced.decided,
-        "decline_reason": "stand_in_declined" if replaced.decided == "declined" else None,
+        "decision": replacement.decided,
+        "decline_reason": "stand_in_declined" if replacement.decided == "declined" else None,
         "decided_by": "network_stand_in",
     }
 
 
-def _events(row: asyncpg.Record, asked: Opener) -> list[dict[str, Any]]:
+def _events(row: asyncpg.Record, opener: Opener) -> list[dict[str, Any]]:
     """The history. A lapse that no command has recorded is derived from the expired hold."""
-    began = _happened(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
+    opening = _event(_first_type(row["kind"], opener), opener.amount_minor, to_ms(row["created_at"]))
     followed = _followed(row["followed"])
-    events = [began, *(_follow_up(each) for each in followed)]
+    events = [opening, *(_follow_up(each) for each in followed)]
     lapses = list(_lapses_by_time(followed, _lapsed_before(row["lapsed_before"])))
     if row["lapsed"] and not _lapse_recorded(events):
-        lapses.append(_happened("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
+        lapses.append(_event("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
     # The sort is stable: within an instant, lapses come first, then the journal's order.
     return sorted((*lapses, *events), key=lambda event: str(event["occurred_at"])) if lapses else events
 
 
-def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def _lapses_by_time(followed: list[LaterCommand], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Lapses of earlier holds at their expiry. Holds that an ``expire`` command ended before their expiry are
     left out, because the history already has these lapses."""
     commanded = deque(each.at_ms for each in followed if each.kind == "expire")
@@ -275,27 +275,27 @@ def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> 
         if commanded and commanded[0] < expires_ms:
             commanded.popleft()
         else:
-            yield _happened("lapse", amount_minor, expires_ms)
+            yield _event("lapse", amount_minor, expires_ms)
 
 
-def _first_type(kind: str, asked: Opener) -> Happening:
-    if isinstance(asked, Advise):
+def _first_type(kind: str, opener: Opener) -> TransactionEventType:
+    if isinstance(opener, Advise):
         return "advice"
     if kind == "refund":
         return "refund"
-    return "force_post" if isinstance(asked, Present) else "authorization"
+    return "force_post" if isinstance(opener, Present) else "authorization"
 
 
-def _follow_up(followed: Followed) -> dict[str, Any]:
+def _follow_up(followed: LaterCommand) -> dict[str, Any]:
     if followed.kind == "increment":
         declined = decode_decision(followed.outcome).decision == "declined"
         remark = "declined" if declined else None
-        return _happened("increment", followed.asked_minor or 0, followed.at_ms, remark)
+        return _event("increment", followed.asked_minor or 0, followed.at_ms, remark)
     record = _record(followed.outcome)
     if record.type == "refund":
-        return _happened("clearing", record.amount_minor, followed.at_ms, record.remark)
-    type_: Happening = "clearing" if record.type == "capture" else record.type
-    return _happened(type_, record.amount_minor, followed.at_ms, record.remark)
+        return _event("clearing", record.amount_minor, followed.at_ms, record.remark)
+    type_: TransactionEventType = "clearing" if record.type == "capture" else record.type
+    return _event(type_, record.amount_minor, followed.at_ms, record.remark)
 
 
 def _lapse_recorded(events: list[dict[str, Any]]) -> bool:
@@ -309,6 +309,8 @@ def _lapse_recorded(events: list[dict[str, Any]]) -> bool:
     return False
 
 
-def _happened(type_: Happening, amount_minor: int, at_ms: int, remark: str | None = None) -> dict[str, Any]:
+def _event(
+    type_: TransactionEventType, amount_minor: int, at_ms: int, remark: str | None = None
+) -> dict[str, Any]:
     event = {"type": type_, "amount": format_minor(amount_minor), "occurred_at": to_text(at_ms)}
     return event | ({"remark": remark} if remark else {})

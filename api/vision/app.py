@@ -32,7 +32,7 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     add_page(app)
     add_description(app)
     app.add_route("/healthz", healthz)
-    text = "Here applicants open the capture page that the address of their session leads to."
+    text = "Applicants open the capture page here, at the address of their session."
     add_landing(app, "Stanchion vision host", text, VISION_LINKS)
     refuse_as_problems(app, services)
     return app

@@ -9,7 +9,7 @@ import msgspec
 
 from api.database.pool import fetch_row, transaction
 from api.http.problems import Refusal
-from api.kyc.advance import take, write
+from api.kyc.advance import add_inputs, write
 from api.kyc.capture import TOKEN_PURPOSE
 from api.kyc.cases import FIND_ANY, Check, check_of
 from api.kyc.policy import accepted_types
@@ -119,7 +119,7 @@ class InProcessVerification:
         raise AssertionError("the last attempt returns or raises")
 
     async def _take(self, check: Check, values: dict[str, bytes], document_type: str | None) -> Check:
-        step = await take(self._services, check, values, document_type)
+        step = await add_inputs(self._services, check, values, document_type)
         async with transaction(self._services.pool) as connection:
             return await write(connection, self._services, step)
 

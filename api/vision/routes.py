@@ -23,7 +23,7 @@ from api.http.refusals import Responses, headers, refusals
 from api.http.scope import OPERATION
 from api.http.strict_request import StrictRequest
 from api.http.validation import Input
-from api.operations.route import refusal_of
+from api.operations.route import refusal_of_invalid
 from api.vision.component import Answer, IdentityVerification
 from api.vision.throttle import Throttle
 from api.vision.views import AttachedView, BoundView, SessionView
@@ -84,7 +84,7 @@ class CaptureRoute(APIRoute):
             try:
                 return await solve(strict)
             except RequestValidationError as invalid:
-                raise refusal_of(invalid, strict) from None
+                raise refusal_of_invalid(invalid, strict) from None
 
         return handle
 
@@ -166,13 +166,13 @@ async def attach_evidence(
     """Take a picture. The session is verified before the picture is received."""
     if name not in EVIDENCE:
         raise Refusal("not-found", "There is no such path.")
-    said = media_type(request)
-    if said not in MEDIA_TYPES:
+    announced = media_type(request)
+    if announced not in MEDIA_TYPES:
         raise Refusal("unsupported-media-type", f"Pictures are of the kinds {', '.join(MEDIA_TYPES)}.")
     token = request.headers.get(TOKEN_HEADER, "")
     _mapped(await verification.describe(token))
     picture = await _receive(request)
-    if media_type_of(picture) != said:
+    if media_type_of(picture) != announced:
         raise Refusal("invalid-image")
     return _mapped(await verification.attach(token, name, picture))
 

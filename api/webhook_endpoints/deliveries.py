@@ -127,7 +127,7 @@ async def redeliver_event(event_id: PathId, given: RedeliveryInput, call: KeyedC
             raise Refusal("webhook-endpoint-disabled")
         delivery_id, now = services.new_id(), to_datetime(services.clock.now_ms())
         await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, now)
-        asked_for = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}
-        return json_response(202, asked_for | {"status": "pending"})
+        delivery = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}
+        return json_response(202, delivery | {"status": "pending"})
 
     return await once(services, call.claim, work)

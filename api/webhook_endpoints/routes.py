@@ -47,7 +47,7 @@ _SELECT: Final = """
 """
 FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 # Serializes the creations of one tenant, so that concurrent requests cannot exceed the limit.
-_TAKE_TURNS: Final = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
+_LOCK_TENANT: Final = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
 _COUNT: Final = "SELECT count(*) FROM webhook_endpoints WHERE tenant_id = $1 AND live = $2"
 _INSERT: Final = """
     INSERT INTO webhook_endpoints (id, tenant_id, live, url, event_types, description, status, secret_sealed,
@@ -85,7 +85,7 @@ async def create_webhook_endpoint(given: WebhookEndpointInput, call: KeyedCall) 
     await require_callable(services, caller, given.url, "url")
 
     async def work(connection: Connection) -> Response:
-        await connection.execute(_TAKE_TURNS, caller.tenant_id)
+        await connection.execute(_LOCK_TENANT, caller.tenant_id)
         if await connection.fetchval(_COUNT, caller.tenant_id, caller.live) >= WEBHOOK_ENDPOINTS_MAX:
             raise Refusal("webhook-endpoint-limit")
         endpoint_id, secret = services.new_id(), _new_secret()

@@ -58,7 +58,7 @@ class WebhookEndpointChange(Input):
     """While it is `disabled`, it gets no deliveries; events of that time are not delivered later either."""
 
     @model_validator(mode="after")
-    def _something(self) -> WebhookEndpointChange:
+    def _require_member(self) -> WebhookEndpointChange:
         if not self.model_fields_set:
             raise broken("missing", "Name at least one member to change.")
         return self
@@ -99,9 +99,9 @@ class AttemptView(View):
     latency_ms: int | None
     status_code: int | None
     error: str | None
-    """Failures of the call: `target_refused`, `resolution`, `connect`, `tls`, `timeout`, `disconnected`,
-    `protocol`. Failures of the platform: `lost` (the outcome is unknown), `interrupted`,
-    `secret_unreadable`."""
+    """Failures of the call: `connection_failed` (refused, not made in time, no trusted TLS, or cut),
+    `target_refused`, `resolution`, `timeout` (no answer in time), `protocol` (the answer is not HTTP).
+    Failures of the platform: `lost` (the outcome is unknown), `interrupted`, `secret_unreadable`."""
 
 
 class DeliveryView(View):

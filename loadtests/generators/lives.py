@@ -45,8 +45,8 @@ class LifeLoad:
         self._cards = cards
         self._count = connections
         self._in_flight = in_flight
-        self._dice = random.Random(len(cards))
-        self._lines: list[_Line] = []
+        self._random = random.Random(len(cards))
+        self._connections: list[_Connection] = []
         self._lives: list[asyncio.Task[None]] = []
         self._samples = Samples()
         self._running = True
@@ -56,17 +56,17 @@ class LifeLoad:
         return (os.getpid(),)
 
     @property
-    def inside(self) -> bool:
+    def counts_as_server(self) -> bool:
         return False
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         for number in range(self._count):
             host, port = self._addresses[number % len(self._addresses)]
-            _, line = await loop.create_connection(_Line, host, port)
-            self._lines.append(line)
+            _, connection = await loop.create_connection(_Connection, host, port)
+            self._connections.append(connection)
         for number in range(self._in_flight):
-            slot = self._live(self._lines[number % self._count], self._cards[number % len(self._cards)])
+            slot = self._live(self._connections[number % self._count], self._cards[number % len(self._cards)])
             self._lives.append(asyncio.create_task(slot))
 
     async def stop(self) -> Samples:
@@ -74,41 +74,41 @@ class LifeLoad:
         self._running = False
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*self._lives, return_exceptions=True), ANSWER_SECONDS_MAX)
-        self._samples.lost = sum(len(line.waiting) for line in self._lines)
-        for line in self._lines:
-            line.close()
+        self._samples.lost = sum(len(connection.waiting) for connection in self._connections)
+        for connection in self._connections:
+            connection.close()
         return self._samples
 
-    async def _live(self, line: _Line, card: Card) -> None:
+    async def _live(self, connection: _Connection, card: Card) -> None:
         while self._running:
             sale = Sale(pan=card.pan, expiry=card.expiry, **SALE)
             names = _references()
             request = authorization_request(sale, names)
-            if not await self._say(line, request):
+            if not await self._send(connection, request):
                 continue
             self._samples.approved += 1
             first = FirstMessage(ACQUIRER_ID, names.stan, request.fields[7])
-            await self._rest(line, sale, first, names.network_txn_id or "")
+            await self._rest(connection, sale, first, names.network_txn_id or "")
             self._samples.approved -= 1
 
-    async def _rest(self, line: _Line, sale: Sale, first: FirstMessage, life: str) -> None:
+    async def _rest(self, connection: _Connection, sale: Sale, first: FirstMessage, life: str) -> None:
         """Run the follow-ups of an approved spend to the end of its life."""
-        if self._dice.random() < INCREMENTED:
-            await self._say(line, increment(sale, _references(life), first))
+        if self._random.random() < INCREMENTED:
+            await self._send(connection, increment(sale, _references(life), first))
         names = _references(life)
-        if self._dice.random() < REVERSED:
-            await self._say(line, reversal_advice(sale, names, first, None))
+        if self._random.random() < REVERSED:
+            await self._send(connection, reversal_advice(sale, names, first, None))
         else:
             arn = PresentmentReference(f"{next(_serials) % 10**23:023d}", 1)
-            await self._say(line, presentment(sale, names, first, arn, final=True))
-        if self._dice.random() < REFUNDED:
+            await self._send(connection, presentment(sale, names, first, arn, final=True))
+        if self._random.random() < REFUNDED:
             refund = msgspec.structs.replace(sale, kind="refund")
-            await self._say(line, authorization_request(refund, _references()))
+            await self._send(connection, authorization_request(refund, _references()))
 
-    async def _say(self, line: _Line, message: Message) -> bool:
+    async def _send(self, connection: _Connection, message: Message) -> bool:
         """Whether the answer approves."""
         began = time.monotonic()
-        code = await line.ask(message)
+        code = await connection.ask(message)
         self._samples.started.append(began)
         self._samples.done.append(time.monotonic())
         agreed = approves(code)
@@ -122,7 +122,7 @@ def _references(life: str | None = None) -> References:
     return References(ACQUIRER_ID, f"{serial % 1_000_000:06d}", now_ms, life or f"LL{serial:012d}")
 
 
-class _Line(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One connection. Answers are matched by trace number, which is unique among open requests."""
 
     def __init__(self) -> None:

@@ -118,7 +118,7 @@ class SpendLoad:
         return (os.getpid(),)
 
     @property
-    def inside(self) -> bool:
+    def counts_as_server(self) -> bool:
         return False
 
     async def start(self) -> None:

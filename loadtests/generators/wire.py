@@ -114,7 +114,7 @@ class WireLoad:
         return (os.getpid(),)
 
     @property
-    def inside(self) -> bool:
+    def counts_as_server(self) -> bool:
         return False
 
     async def start(self) -> None:
@@ -190,7 +190,7 @@ class WireLoad:
 
 
 class _Connection(asyncio.Protocol):
-    """One network's connection."""
+    """One connection of a network; answers go to its ``WireLoad``."""
 
     def __init__(self, load: WireLoad) -> None:
         self._load = load

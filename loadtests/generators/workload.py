@@ -51,14 +51,14 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class Load(Protocol):
-    """Something that keeps a system busy. ``start`` and ``stop`` it once each."""
+    """A load on a system. Call ``start`` and ``stop`` once each."""
 
     @property
     def pids(self) -> tuple[int, ...]:
         """The processes that generate it."""
 
     @property
-    def inside(self) -> bool:
+    def counts_as_server(self) -> bool:
         """Whether those processes do work of the measured system, and so count as its servers."""
 
     async def start(self) -> None:
@@ -69,8 +69,8 @@ class Load(Protocol):
 
 
 def drawn(things: Sequence[T], weights: Sequence[float] | None = None) -> Iterator[T]:
-    """Endlessly one of ``things``, drawn by ``weights`` (default: uniformly). The draws are made in advance,
-    because a generator that shares the machine must be cheap."""
+    """An endless sequence of ``things``, drawn by ``weights`` (default: uniformly). The draws are made in
+    advance, because a generator that shares the machine must be cheap."""
     numbers = random.Random(len(things)).choices(range(len(things)), weights, k=_DRAWN)
     while True:
         for number in numbers:

@@ -1,1 +1,1 @@
-"""What a benchmark runs on: an installation of its own, the rivals beside it, and the meters."""
+"""The set-up of a benchmark: its own installation, the rivals beside it, and the meters."""

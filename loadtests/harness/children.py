@@ -28,7 +28,7 @@ class ChildError(Exception):
 
 
 def one_line(failure: BaseException) -> str:
-    """The failure in one line, with the failure before it: a process that fails to start may fail to stop."""
+    """The failure in one line, followed by its cause: a process that fails to start may also fail to stop."""
     words = str(failure) or type(failure).__name__
     before = None if failure.__suppress_context__ else failure.__context__
     return words if before is None else f"{words} (after: {one_line(before)})"
@@ -52,7 +52,7 @@ class Installation:
         return self._process.pid
 
     async def start(self) -> dict[str, Any]:
-        """Start it and wait until it serves; returns what ``run.json`` says. Raises ChildError."""
+        """Start it and wait until it serves; returns the content of ``run.json``. Raises ChildError."""
         # Without automatic clearing: presentments of one slice would otherwise run during the next.
         settings = {f"{_PREFIX}AUTO_CLEAR_SECONDS": "0"}
         with self._log.open("ab") as log:
@@ -77,7 +77,7 @@ class Installation:
         return record
 
     async def stop(self) -> None:
-        """Ask it to end, and see that it has. Raises ChildError when it did not end well."""
+        """Stop it and wait for its end. Raises ChildError if it had to be killed or failed."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return

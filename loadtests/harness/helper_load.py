@@ -40,7 +40,7 @@ class HelperLoad:
         return tuple(helper.pid for helper in self._helpers)
 
     @property
-    def inside(self) -> bool:
+    def counts_as_server(self) -> bool:
         return True
 
     async def start(self) -> None:

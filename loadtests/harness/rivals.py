@@ -42,7 +42,7 @@ class RivalHost(Protocol):
     @property
     def postmaster(self) -> int: ...
     @property
-    def beside(self) -> tuple[int, ...]: ...
+    def equipment(self) -> tuple[int, ...]: ...
     async def helper(
         self, errors: IO[bytes], module: str, *arguments: str, environment: dict[str, str] | None = None
     ) -> Helper: ...
@@ -79,7 +79,7 @@ async def _start(servers: RivalHost, errors: IO[bytes], name: str) -> RivalProce
     rival = await _processes(servers, errors, name, count, max(1, share))
     labels = {helper.pid: "rival" for helper in rival.helpers}
     roots = (*labels, servers.postmaster)
-    rival.systems = [System(name, roots, labels, beside=servers.beside)]
+    rival.systems = [System(name, roots, labels, equipment=servers.equipment)]
     return rival
 
 

@@ -164,10 +164,10 @@ class BenchServers:
         labels = {pid: "hosts" if name.startswith("host-") else name for name, pid in pids.items()}
         labels[self.installation.pid] = "supervisor"
         roots = {self.installation.pid, *([self.postmaster] if self.plan.far_ms else [])}
-        self.ours = System(OURS, tuple(roots), labels, self.beside, url)
+        self.ours = System(OURS, tuple(roots), labels, self.equipment, url)
 
     @property
-    def beside(self) -> tuple[int, ...]:
+    def equipment(self) -> tuple[int, ...]:
         """The delaying proxy, if there is one."""
         return () if self._database_root is None else (self._database_root,)
 

@@ -23,7 +23,7 @@ class Readings(NamedTuple):
 
     at: float
     generator: float
-    beside: float
+    equipment: float
     machine: float
     log: tuple[float, int]
     page: Scrape | None
@@ -51,7 +51,7 @@ class Meters:
         return Readings(at, *outside, machine, await self._log(), await self._page()), parts
 
     def _outside(self) -> tuple[float, float]:
-        return cpu_seconds(self._load.pids), cpu_seconds(self._system.beside)
+        return cpu_seconds(self._load.pids), cpu_seconds(self._system.equipment)
 
     async def _log(self) -> tuple[float, int]:
         about = self._system.log
@@ -75,12 +75,12 @@ async def measure(
     after, parts = await meters.end()
     samples = await load.stop()
     generator = after.generator - before.generator
-    if load.inside:
+    if load.counts_as_server:
         # A rival's callers are among its servers; ours are a process beside them, with the router in it.
         if not set(load.pids) & set(system.roots):
             parts[CALLER] = parts.get(CALLER, 0.0) + generator
         generator = 0.0
-    return _slice(workload, system, samples, (before, after), parts, generator, load.inside)
+    return _slice(workload, system, samples, (before, after), parts, generator, load.counts_as_server)
 
 
 async def idle_cpu(system: System, seconds: float) -> dict[str, float]:
@@ -100,7 +100,7 @@ def _slice(
     readings: tuple[Readings, Readings],
     parts: dict[str, float],
     generator: float,
-    inside: bool,
+    counts_as_server: bool,
 ) -> Slice:
     before, after = readings
     window = Window(before.at, after.at)
@@ -129,11 +129,11 @@ def _slice(
         server_parts_us={part: used * us_per_decision for part, used in parts.items()},
         generator_cpu_us=generator * us_per_decision,
         machine_busy=machine / cores,
-        strangers_busy=max(0.0, machine - server - generator - (after.beside - before.beside)) / cores,
-        inside=inside,
+        strangers_busy=max(0.0, machine - server - generator - (after.equipment - before.equipment)) / cores,
+        counts_as_server=counts_as_server,
         decisions_per_commit=commits,
         sql_round_trips=round_trips,
-        process_calls=(calls or 0.0) if inside else None,
+        process_calls=(calls or 0.0) if counts_as_server else None,
         wal_bytes=log_rate / max(decisions, 1e-9),
         approved=samples.approved,
         refused=samples.refused,

@@ -29,7 +29,7 @@ class System(msgspec.Struct, frozen=True):
     name: str
     roots: tuple[int, ...]
     labels: Mapping[int, str]
-    beside: tuple[int, ...] = ()
+    equipment: tuple[int, ...] = ()
     """Processes of the measuring equipment: they count neither as servers nor as other load."""
     metrics_url: str | None = None
     log: Helper | None = None

@@ -80,7 +80,7 @@ class Grown(msgspec.Struct, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
     def text(self) -> str:
-        """Everything but the parts."""
+        """The report as Markdown, without the parts of the server CPU."""
         blocks = [self._header(), *(_decisions(each) for each in self.series if not each.unit)]
         plain = [each for each in self.series if each.unit]
         if plain:
@@ -90,7 +90,7 @@ class Grown(msgspec.Struct, kw_only=True):
         return "\n\n".join((*blocks, ""))
 
     def page(self) -> str:
-        """The same with lines."""
+        """The report as an HTML page with a line plot for each series."""
         parts = []
         for each in self.series:
             unit = each.unit or "µs of server CPU for each decision"

@@ -111,7 +111,7 @@ class BenchReport(msgspec.Struct, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
     def text(self) -> str:
-        """Everything but the single slices."""
+        """The report as Markdown, without the single slices."""
         parts = (
             self.header(),
             self._figures(),
@@ -227,7 +227,7 @@ def _figures_of(found: Slice) -> tuple[str, ...]:
         f"{found.p50_ms:.1f}",
         f"{found.p99_ms:.1f}{late}",
         f"{found.server_cpu_us:.0f}",
-        "in it" if found.inside else f"{found.generator_cpu_us:.0f}",
+        "included" if found.counts_as_server else f"{found.generator_cpu_us:.0f}",
         _few(found.sql_round_trips),
         _few(found.process_calls),
         "" if found.wal_bytes is None else f"{found.wal_bytes:,.0f}",

@@ -25,7 +25,7 @@ class Reader:
         return [2 * key for key in keys]
 
 
-async def test_what_is_asked_during_a_read_goes_into_the_next() -> None:
+async def test_keys_requested_during_a_read_share_the_next_read() -> None:
     reader = Reader()
     coalescer = Coalescer(reader.read)
     first = asyncio.create_task(coalescer.get(1))
@@ -41,7 +41,7 @@ async def test_what_is_asked_during_a_read_goes_into_the_next() -> None:
     assert reader.batches == [[1], [2, 3, 2]]
 
 
-async def test_a_failure_is_everyones_and_the_next_is_not_touched() -> None:
+async def test_failed_read_fails_its_callers_and_no_later_ones() -> None:
     reader = Reader()
     coalescer = Coalescer(reader.read)
     asked = [asyncio.create_task(coalescer.get(number)) for number in (1, -1)]
@@ -53,7 +53,7 @@ async def test_a_failure_is_everyones_and_the_next_is_not_touched() -> None:
     assert await coalescer.get(5) == 10
 
 
-async def test_who_gives_up_takes_nobody_along() -> None:
+async def test_cancelled_caller_does_not_affect_the_others() -> None:
     reader = Reader()
     coalescer = Coalescer(reader.read)
     leaving, staying = asyncio.create_task(coalescer.get(1)), asyncio.create_task(coalescer.get(2))

@@ -75,7 +75,7 @@ def presentment_key_is_its_trace(patch: Patch) -> None:
 
 
 def contents_are_not_compared(patch: Patch) -> None:
-    """Whoever uses an identity again gets its answer, whatever he asks."""
+    """A message under a used identity gets the stored answer, even with other content."""
     for module in (answers, committing, deduplication):
         patch.setattr(module, "fingerprint_of", lambda command: b"")
 

@@ -33,7 +33,7 @@ def test_unknown_card_state_is_illegal() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(("active", "suspended", "closed"), repeat=2)))
-def test_programmes(before: str, after: str) -> None:
+def test_transitions_of_programmes(before: str, after: str) -> None:
     allowed = {
         ("active", "suspended"),
         ("active", "closed"),

@@ -26,6 +26,7 @@ HANDBOOK: Final = (
     "tests/integration/test_own_servers.py::test_handbook_commands_with_own_postgresql_and_redis"
 )
 DRILLS: Final = "tests/ops/chaos/environment/test_handbook.py::test_drills_use_every_command_of_the_page"
+SNIPPETS: Final = "tests/ops/test_snippets.py"
 PROSE: Final = "prose"
 """Text without a runnable or checkable statement."""
 
@@ -94,7 +95,10 @@ ANSWERS: Final = (
         "tests/ops/test_deploy.py::test_the_page_installs_the_validators",
     ),
     Answer(
-        "ops/docs/GATEWAY.md", "Switch it on", "bash", "tests/ops/test_snippets.py::test_a_gateway_programme"
+        "ops/docs/GATEWAY.md",
+        "Switch it on",
+        "bash",
+        f"{SNIPPETS}::test_gateway_programme_of_the_page_is_created",
     ),
     Answer(
         "ops/docs/GATEWAY.md",
@@ -108,8 +112,8 @@ ANSWERS: Final = (
     Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Keys", "text", HANDBOOK),
     Answer("ops/docs/STAND_IN.md", "On one machine", "sh", f"{__name__}::test_a_guide_runs_it_too"),
-    Answer("ops/docs/STAND_IN.md", "The question", "json", "tests/ops/test_snippets.py::test_the_question"),
-    Answer("ops/docs/STAND_IN.md", "The answer", "json", "tests/ops/test_snippets.py::test_the_answer"),
+    Answer("ops/docs/STAND_IN.md", "The question", "json", f"{SNIPPETS}::test_question_of_the_page_is_sent"),
+    Answer("ops/docs/STAND_IN.md", "The answer", "json", f"{SNIPPETS}::test_answer_of_the_page_is_usable"),
     Answer(
         "ops/docs/STAND_IN.md",
         "The policy",
@@ -125,7 +129,7 @@ ANSWERS: Final = (
         )
         for section in ("Subscribe", "Verify")
     ),
-    Answer("ops/docs/WEBHOOKS.md", "What arrives", "json", "tests/ops/test_snippets.py::test_what_arrives"),
+    Answer("ops/docs/WEBHOOKS.md", "What arrives", "json", f"{SNIPPETS}::test_delivery_of_the_page_is_sent"),
     Answer(
         "ops/docs/WEBHOOKS.md",
         "Verify",

@@ -37,7 +37,7 @@ OTHERS: Final = {"fsync", "max_connections", "dmesg"}
 @cache
 def words_of_ours() -> frozenset[str]:
     """Every one-word string in the sources."""
-    paths = [path for room in ("engine", "actors", "api") for path in (ROOT / room).rglob("*.py")]
+    paths = [path for package in ("engine", "actors", "api") for path in (ROOT / package).rglob("*.py")]
     return frozenset(
         word for path in paths for word in re.findall(r'"/?(?:problems/)?([\w-]+)"', path.read_text("utf-8"))
     )

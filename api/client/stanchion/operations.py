@@ -48,8 +48,8 @@ class Call(Generic[T]):
 
     def result(self, body: Any) -> T:
         """The requested part of the answer's body."""
-        meant: T = body if self.member is None else body[self.member]
-        return meant
+        part: T = body if self.member is None else body[self.member]
+        return part
 
 
 class Resource(Generic[AnyTransport]):

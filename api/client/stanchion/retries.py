@@ -32,15 +32,15 @@ class RetryPolicy:
         """
         if attempt >= self.attempts or not _may_repeat(failure, repeatable):
             return None
-        asked = failure.retry_after if isinstance(failure, ProblemError) else None
-        if asked is not None:
-            return asked if asked <= self.pause_seconds_max else None
+        requested = failure.retry_after if isinstance(failure, ProblemError) else None
+        if requested is not None:
+            return requested if requested <= self.pause_seconds_max else None
         return min(self.pause_seconds_max, self.pause_seconds * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
 def _may_repeat(failure: Failure, repeatable: bool) -> bool:
     if isinstance(failure, ProblemError):
         refused_unread = failure.status == 429
-        passing = failure.status >= 500 or failure.slug == IN_PROGRESS
-        return refused_unread or (passing and repeatable)
+        transient = failure.status >= 500 or failure.slug == IN_PROGRESS
+        return refused_unread or (transient and repeatable)
     return failure == "not_sent" or repeatable

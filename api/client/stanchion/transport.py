@@ -41,7 +41,7 @@ class Transport:
         self.protocol = ClientProtocol(http, credentials, retry, clock)
         self._http = http
         self._sleep = sleep
-        self._signing_in = threading.Lock()
+        self._token_lock = threading.Lock()
 
     def close(self) -> None:
         self._http.close()
@@ -87,7 +87,7 @@ class Transport:
             case Pause(seconds):
                 return self._sleep(seconds)
             case GetToken():
-                with self._signing_in:
+                with self._token_lock:
                     return self.run(self.protocol.token())
             case _:
                 assert_never(action)
@@ -109,7 +109,7 @@ class AsyncTransport:
         self.protocol = ClientProtocol(http, credentials, retry, clock)
         self._http = http
         self._sleep = sleep
-        self._signing_in = asyncio.Lock()
+        self._token_lock = asyncio.Lock()
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -158,7 +158,7 @@ class AsyncTransport:
             case Pause(seconds):
                 return await self._sleep(seconds)
             case GetToken():
-                async with self._signing_in:
+                async with self._token_lock:
                     return await self.run(self.protocol.token())
             case _:
                 assert_never(action)

@@ -342,7 +342,7 @@ async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets)
         assert len(harness.owners.late_reversals) == 1
 
 
-async def test_stopping_edge_reverses_what_no_owner_answers(
+async def test_stopping_edge_reverses_requests_without_an_answer(
     card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.respondent.LATE_REVERSAL_STOP_SECONDS", 0.05)

@@ -55,7 +55,7 @@ async def test_reversed_decline_stays_declined(host: TestHost) -> None:
 
 
 @pytest.mark.parametrize("between", [0, ACTIVATION_ANSWERS + 2], ids=["lately", "long ago"])
-async def test_next_owner_answers_91_too(host: TestHost, cluster: Cluster, between: int) -> None:
+async def test_next_owner_also_answers_91(host: TestHost, cluster: Cluster, between: int) -> None:
     """It finds the reversal among the card's newest answers, or after a refused commit."""
     await host.execute_one(spend())
     await reverse_late(host, spend())

@@ -158,13 +158,13 @@ def unavailable(response: httpx2.Response) -> None:
 @asynccontextmanager
 async def on_database(running: Installation, address: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of an API server that uses the database at ``address``."""
-    pool, connection = database.SharedPool(address, idle=0, size=2), card_state_connection(address)
+    pool, card_states = database.SharedPool(address, idle=0, size=2), card_state_connection(address)
     async with pool:
-        app = create_app(replace(running.services, pool=pool, card_state_connection=connection))
+        app = create_app(replace(running.services, pool=pool, card_state_connection=card_states))
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
             yield http
-        connection.close()
+        card_states.close()
         pool.terminate()
 
 

@@ -1,4 +1,4 @@
-"""Applicants' data are stored sealed and appear in no other place (guarantee 18). The tests search answers,
+"""Applicants' data are stored sealed and appear in no other place (guarantee G18). The tests search answers,
 logs, metrics and all tables of the database for unique values. Cardholders' personal data may appear in
 answers only.
 """

@@ -1,4 +1,4 @@
-"""Idempotency keys: one effect per key, and every repetition gets the stored bytes (guarantee 5)."""
+"""Idempotency keys: one effect per key, and every repetition gets the stored bytes (guarantee G5)."""
 
 from __future__ import annotations
 

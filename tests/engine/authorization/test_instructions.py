@@ -56,7 +56,7 @@ def test_an_increment_has_an_approval_code_of_its_own() -> None:
     assert (issued["type"], issued["direction"]) == ("increment", "debit")
 
 
-def test_a_partial_approval_is_issued_with_what_was_approved() -> None:
+def test_partial_approval_issues_the_approved_amount() -> None:
     desk = GatewayDesk()
     desk.authorize(1_000, partial_allowed=True, partial_cap_minor=300)
     assert desk.instructions() == "A300"
@@ -64,7 +64,7 @@ def test_a_partial_approval_is_issued_with_what_was_approved() -> None:
     assert desk.done[-1].reply == WireAnswer("10", desk.sale().id, "000000", 300)
 
 
-def test_a_reversal_says_what_is_left() -> None:
+def test_released_instruction_shows_the_remaining_amount() -> None:
     desk = GatewayDesk()
     desk.authorize(1_000)
     desk.reverse(remaining_minor=400)
@@ -100,7 +100,7 @@ def test_a_presentment_is_passed_on_with_its_arn() -> None:
     }
 
 
-def test_a_follow_up_that_says_no_life_is_told_with_that_of_its_original() -> None:
+def test_instruction_of_a_follow_up_without_network_id_has_that_of_its_original() -> None:
     desk = GatewayDesk()
     desk.authorize(1_000)
     named = (reference_of_message(desk.sale().command_key),)

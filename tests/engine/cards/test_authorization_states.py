@@ -168,5 +168,5 @@ def test_every_state_is_described_and_can_be_entered() -> None:
         ("verified", "reversal", False),
     ],
 )
-def test_permits(state: Any, event: Any, permitted: bool) -> None:
+def test_state_permits_only_events_of_the_table(state: Any, event: Any, permitted: bool) -> None:
     assert permits(state, event) == permitted

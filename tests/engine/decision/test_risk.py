@@ -34,7 +34,7 @@ from tests.support.engine.build import authorize
         ({"channel": "moto", "entry_mode": "magstripe", "mcc": "6051", "merchant_country": "US"}, 3, 100),
     ],
 )
-def test_points(parts: dict[str, Any], failures: int, points: int) -> None:
+def test_score_is_the_sum_of_its_points(parts: dict[str, Any], failures: int, points: int) -> None:
     assert risk.score(authorize(**parts), failures) == points
 
 
@@ -42,5 +42,5 @@ def test_points(parts: dict[str, Any], failures: int, points: int) -> None:
     ("points", "action"),
     [(0, "allow"), (49, "allow"), (50, "review"), (89, "review"), (90, "block"), (100, "block")],
 )
-def test_actions(points: int, action: str) -> None:
+def test_action_depends_on_the_score(points: int, action: str) -> None:
     assert risk.action(points) == action

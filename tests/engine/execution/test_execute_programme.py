@@ -108,7 +108,7 @@ def test_no_change_is_success_without_a_version(before: dict[str, Any], changes:
     )
 
 
-def test_only_what_differs_is_named() -> None:
+def test_event_names_only_the_changed_members() -> None:
     governed = change(
         change_programme(1, name="Travel", hold_expiry_days=3), Programme(programme(), 1), LATER_MS
     )

@@ -60,7 +60,7 @@ def life() -> Life:
         ({"state": "lost"}, {"controls": (PerDayCap(1),)}, {"state": "lost", "controls": (PerDayCap(1),)}),
     ],
 )
-def test_changes(before: dict[str, Any], asked: dict[str, Any], after: dict[str, Any]) -> None:
+def test_change_is_journaled(before: dict[str, Any], asked: dict[str, Any], after: dict[str, Any]) -> None:
     life = Life(card(**before), account())
     executed = life.do(change_card(1, **asked))
     assert executed.reply == Done(200, card_view(card(**after)))

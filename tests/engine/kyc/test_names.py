@@ -42,7 +42,7 @@ from tests.support.engine.kyc.build import ZONE
         ("Suharto", "Suharto", [], ["SUHARTO"], "PARTIAL"),
     ],
 )
-def test_with_a_zone(
+def test_likeness_of_names_and_a_zone(
     given: str, family: str, zone_given: list[str], zone_family: list[str], likeness: str
 ) -> None:
     zone = msgspec.structs.replace(ZONE, surname=tuple(zone_family), given=tuple(zone_given))
@@ -61,7 +61,7 @@ def test_with_a_zone(
         ("Jürgen", "Müller", ["JUERGENS"], ["MUELLER"], "DIFFERENT"),
     ],
 )
-def test_with_a_zone_whose_names_may_be_cut(
+def test_likeness_of_names_and_a_zone_with_cut_names(
     given: str, family: str, zone_given: list[str], zone_family: list[str], likeness: str
 ) -> None:
     zone = msgspec.structs.replace(ZONE, surname=tuple(zone_family), given=tuple(zone_given), names_cut=True)
@@ -82,6 +82,6 @@ def test_with_a_zone_whose_names_may_be_cut(
         ("王", "Wang", "INCOMPARABLE"),
     ],
 )
-def test_with_a_record(one: str, other: str, likeness: str) -> None:
+def test_likeness_of_names_and_a_record(one: str, other: str, likeness: str) -> None:
     assert compare_with_record(one, other) is Likeness[likeness]
     assert compare_with_record(other, one) is Likeness[likeness]

@@ -28,7 +28,7 @@ from engine.mrz.letters import CYRILLIC, LATIN, spellings_of
         ("_", None),
     ],
 )
-def test_spellings(letter: str, spellings: tuple[str, ...] | None) -> None:
+def test_letter_has_the_spellings_of_the_standard(letter: str, spellings: tuple[str, ...] | None) -> None:
     assert spellings_of(letter) == spellings
 
 

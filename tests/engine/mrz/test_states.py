@@ -23,5 +23,5 @@ from engine.mrz.states import alpha2_of, is_state
         ("", False, None),
     ],
 )
-def test_states(code: str, known: bool, alpha2: str | None) -> None:
+def test_known_codes_and_their_alpha_2_codes(code: str, known: bool, alpha2: str | None) -> None:
     assert (is_state(code), alpha2_of(code)) == (known, alpha2)

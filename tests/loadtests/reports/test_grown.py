@@ -84,7 +84,7 @@ def test_json_contains_everything() -> None:
     assert msgspec.json.decode(made.json(), type=Grown) == made
 
 
-def test_sizes_rise() -> None:
+def test_sizes_are_numbers_in_rising_order() -> None:
     assert counts("0,10,1000") == (0, 10, 1000)
     assert arguments([]).cards == CARDS
     assert arguments(["--hosts", "1,4"]).hosts == (1, 4)

@@ -86,9 +86,9 @@ def test_an_interrupted_run_has_a_report() -> None:
 
 
 def test_callers_inside_a_system_count_as_part_of_it() -> None:
-    inside = report(slices=[slice_of(inside=True, process_calls=0.031, sql_round_trips=0.02)])
+    inside = report(slices=[slice_of(counts_as_server=True, process_calls=0.031, sql_round_trips=0.02)])
     row = next(line for line in inside.text().splitlines() if line.startswith("| over the wire"))
-    assert [cell.strip() for cell in row.split("|")][7:10] == ["in it", "0.02", "0.031"]
+    assert [cell.strip() for cell in row.split("|")][7:10] == ["included", "0.02", "0.031"]
 
 
 def test_use_of_the_machine_by_others_is_reported() -> None:

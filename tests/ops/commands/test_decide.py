@@ -139,7 +139,7 @@ def test_seconds_left_until_a_deadline() -> None:
     ],
     ids=["unsigned", "altered", "another's"],
 )
-async def test_what_is_not_signed_well_is_refused_and_not_shown(request_: Request) -> None:
+async def test_question_without_a_valid_signature_is_refused_and_not_shown(request_: Request) -> None:
     ours, printed = decider("approve")
     answer = await ours.handle(request_)
     assert answer is not None

@@ -104,7 +104,7 @@ async def test_resealing_makes_intermediate_keys_removable(
     assert People(Vault((NEWEST, OLDEST))).of(row)["given_name"] == "Ada"
 
 
-async def test_the_commands(running: Installation, settings: Settings) -> None:
+async def test_commands_count_and_reseal(running: Installation, settings: Settings) -> None:
     environment = {
         "STANCHION_DATABASE_URL": settings.database_dsn,
         "STANCHION_MASTER_KEY": ",".join(base64.b64encode(key).decode() for key in (NEWEST, MIDDLE, OLDEST)),

@@ -132,7 +132,7 @@ async def test_data_keys_are_sealed_under_a_new_master_key(
     assert texts["family_name"] == BASIC["family_name"]
 
 
-async def test_the_commands(running: Installation, acme: Caller, settings: Settings) -> None:
+async def test_commands_read_and_erase(running: Installation, acme: Caller, settings: Settings) -> None:
     check = await submit(acme, await begin(acme), BASIC)
     named = ("--check", check["id"])
     done = await stanchion(settings, "read", *named, "--purpose", PURPOSE, "--reader", "Ada")

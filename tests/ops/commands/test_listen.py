@@ -85,7 +85,7 @@ async def test_a_repeated_delivery_is_marked() -> None:
     ],
     ids=["unsigned", "old", "another's", "altered"],
 )
-async def test_what_is_not_signed_well_is_refused_and_not_shown(request_: Request) -> None:
+async def test_delivery_without_a_valid_signature_is_refused_and_not_shown(request_: Request) -> None:
     ours, printed = listener()
     assert (await ours.handle(request_)).status == 400
     assert "refused" in printed()

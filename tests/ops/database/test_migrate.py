@@ -44,8 +44,8 @@ def functions(tmp_path: Path) -> Path:
     return root
 
 
-def write_function(root: Path, sql: str, name: str = "double", room: str = "room") -> None:
-    folder = root / room / "sql" / "functions"
+def write_function(root: Path, sql: str, name: str = "double", package: str = "package") -> None:
+    folder = root / package / "sql" / "functions"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.sql").write_text(sql)
 
@@ -284,8 +284,8 @@ def test_function_file_holds_the_function_of_its_name(functions: Path, sql: str)
 
 
 def test_two_files_for_one_function_are_refused(functions: Path) -> None:
-    for room in ("one", "other"):
-        write_function(functions, DOUBLE.format(body="_n"), room=room)
+    for package in ("one", "other"):
+        write_function(functions, DOUBLE.format(body="_n"), package=package)
     with pytest.raises(MigrationError, match=r"^double\.sql: two files define the function$"):
         load_functions(functions)
 

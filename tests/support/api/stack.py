@@ -162,9 +162,9 @@ async def installation(
             lookup=look_up,
         )
         stack.push_async_callback(egress.close)
-        connection = card_state_connection(settings.database_dsn)
-        stack.callback(connection.close)
-        services = Services(settings, pool, connection, vault, router, NetworkClient(peers), egress)
+        card_states = card_state_connection(settings.database_dsn)
+        stack.callback(card_states.close)
+        services = Services(settings, pool, card_states, vault, router, NetworkClient(peers), egress)
         app = create_app(services)
         transport = httpx2.ASGITransport(app=app)
         http = await stack.enter_async_context(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
-ROOMS: Final = ("engine", "actors", "api", "ops", "loadtests", "tests", ".ci")
+PACKAGES: Final = ("engine", "actors", "api", "ops", "loadtests", "tests", ".ci")
 _MARK: Final = re.compile(r"^ *(`{3,}|~{3,}) *(\w*)")
 _SPAN: Final = re.compile(r"`([^`]+)`")
 
@@ -26,7 +26,7 @@ class Fence:
 
 def pages() -> list[str]:
     """Every Markdown file, by its path in the project."""
-    found = [*ROOT.glob("*.md"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.md"))]
+    found = [*ROOT.glob("*.md"), *(path for package in PACKAGES for path in (ROOT / package).rglob("*.md"))]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 

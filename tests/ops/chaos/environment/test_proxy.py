@@ -47,7 +47,7 @@ async def hung_up(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-async def test_bytes_pass(proxy: Proxy) -> None:
+async def test_bytes_pass_an_undisturbed_proxy(proxy: Proxy) -> None:
     async with asking(proxy) as reader:
         assert await reader.readexactly(5) == b"hello"
         assert proxy.connections == 1

@@ -1,6 +1,6 @@
-"""The short way of ``POST /v1/simulated-spends``, the hot route.
+"""The fast path of ``POST /v1/simulated-spends``, the hot route.
 
-Its checks, their order and its handler are those of ``OperationRoute``. FastAPI between them is left out: it
+Its checks, their order and its handler are those of ``OperationRoute``, without FastAPI in between, which
 costs more time than the rest of such a request.
 """
 
@@ -24,8 +24,8 @@ from api.simulations.spends import PATH, create_simulated_spend
 NAME = create_simulated_spend.__name__
 
 
-class SpendShortWay:
-    """ASGI middleware, inside the boundary, which answers refusals. All other requests go to ``app``."""
+class SpendFastPath:
+    """ASGI middleware inside ``Boundary``, which answers its refusals. All other requests go to ``app``."""
 
     def __init__(
         self, app: ASGIApp, services: Services, quotas: Quotas, admission: Admission, cards: CardStates

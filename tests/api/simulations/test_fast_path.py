@@ -12,8 +12,8 @@ import pytest
 
 from actors.ids import new_id
 from api.app import create_app
-from api.simulations import short_way
-from api.simulations.short_way import SpendShortWay
+from api.simulations import fast_path
+from api.simulations.fast_path import SpendFastPath
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
@@ -26,10 +26,10 @@ SPEND = {
 
 
 @contextmanager
-def no_short_way() -> Iterator[None]:
+def without_fast_path() -> Iterator[None]:
     """Disable the middleware's route, so that FastAPI answers."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(short_way, "PATH", "/nowhere")
+    patch.setattr(fast_path, "PATH", "/nowhere")
     yield
     patch.undo()
 
@@ -72,7 +72,7 @@ async def test_middleware_and_fastapi_give_equal_answers(running: Installation, 
         for query, headers, body in requests(card):
             sent = {"Authorization": f"Bearer {acme.token}", "Content-Type": "application/json"} | headers
             short = await client.post(f"/v1/simulated-spends{query}", content=body, headers=sent)
-            with no_short_way():
+            with without_fast_path():
                 long = await client.post(f"/v1/simulated-spends{query}", content=body, headers=sent)
             assert shown(short) == shown(long), body
             statuses.append(short.status_code)
@@ -97,7 +97,7 @@ async def test_other_methods_and_paths_reach_the_application(
         reached.append((scope["method"], scope["path"]))
 
     state = running.app.state
-    middleware = SpendShortWay(application, state.services, state.quotas, state.admission, state.card_states)
+    middleware = SpendFastPath(application, state.services, state.quotas, state.admission, state.card_states)
     scope: dict[str, Any] = {"type": "http", "method": method, "path": path}
     await middleware(scope, None, None)  # type: ignore[arg-type]
     assert reached == [(method, path)]
