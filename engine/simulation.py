@@ -208,7 +208,17 @@ def _clear(request: ClearingRequest, sale: SaleState) -> AppliedFollowUp | None:
         return None
     open_minor = 0 if request.final else max(0, sale.open_minor - amount_minor)
     sequence = sale.presentments + 1
-    record = _record(request, "clearing", amount_minor, sequence=sequence, final=request.final)
+    # The only presentment presents the whole sale, whatever it bills: rates have moved since the
+    # authorization.
+    presented_minor = whole_minor if request.final and sequence == 1 else amount_minor
+    record = _record(
+        request,
+        "clearing",
+        amount_minor,
+        presented_minor=presented_minor or amount_minor,
+        sequence=sequence,
+        final=request.final,
+    )
     return AppliedFollowUp(record, SaleState(open_minor, sequence), "keep" if open_minor else "stop")
 
 
@@ -222,12 +232,11 @@ def _expressible_minor(spend: SpendRequest, remaining_minor: int) -> int:
     return min(remaining_minor, billing_share_minor(share_minor, merchant, spend.amount_minor))
 
 
-def _merchant_share(spend: SpendRequest, amount_minor: int, whole: bool) -> MerchantAmount | None:
-    """The merchant amount of a follow-up. The only presentment of a sale presents the whole merchant amount,
-    whatever it is billed: rates move between authorization and presentment."""
+def _merchant_share(spend: SpendRequest, amount_minor: int) -> MerchantAmount | None:
+    """The share of the merchant amount that belongs to ``amount_minor`` of the sale."""
     merchant = spend.merchant_amount
-    if merchant is None or whole:
-        return merchant
+    if merchant is None or not amount_minor:
+        return None
     share_minor = merchant_share_minor(amount_minor, merchant.amount_minor, spend.amount_minor)
     return MerchantAmount(max(1, share_minor), merchant.currency)
 
@@ -237,6 +246,7 @@ def _record(
     operation: Operation,
     amount_minor: int,
     *,
+    presented_minor: int | None = None,
     remaining_minor: int | None = None,
     sequence: int = 1,
     final: bool = True,
@@ -257,7 +267,7 @@ def _record(
         entry_mode=spend.entry_mode,
         mit=spend.mit,
         merchant_amount=_merchant_share(
-            spend, amount_minor, operation == "clearing" and final and sequence == 1
+            spend, amount_minor if presented_minor is None else presented_minor
         ),
         operation=operation,
         remaining_minor=remaining_minor,
