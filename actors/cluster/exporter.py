@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from aiohttp import web
 
 from actors.cluster.metrics_port import MetricsPort
 from actors.cluster.peers import RayPeers
-from actors.cluster.readiness import Check, not_ready
+from actors.cluster.readiness import Check, NotReadyError, not_ready
 from actors.journal.sizes import read_sizes
 from actors.metrics import Figures, Labels, exposition
 from actors.peers import PeerFailedError, PeerGoneError
@@ -99,15 +100,16 @@ class Exporter:
         self._checking = None
 
     async def _check(self) -> dict[str, str]:
-        missing = await not_ready(self._checks(), READY_SECONDS)
-        if not await self._clocks_trusted(await self._owners()):
-            missing["clock"] = "a shard host refuses to decide by the database's clock"
-        return missing
+        return await not_ready(dict(self._checks()) | {"clock": self._clock_trusted}, READY_SECONDS)
 
-    async def _clocks_trusted(self, hosts: Iterable[str]) -> bool:
-        """Whether no host refuses to decide. Another check covers a host that does not answer."""
-        answers = await asyncio.gather(*map(self._figures, hosts))
-        return not any(figures and figures.get("stanchion_clock_refused") for figures in answers)
+    async def _clock_trusted(self) -> None:
+        """Check that no host refuses to decide. Other checks cover a host that does not answer."""
+        answers: list[Figures] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(READY_SECONDS / 2):
+                answers = await asyncio.gather(*map(self._figures, await self._owners()))
+        if any(figures and figures.get("stanchion_clock_refused") for figures in answers):
+            raise NotReadyError("a shard host refuses to decide by the database's clock")
 
     async def _owners(self) -> set[str]:
         try:
