@@ -30,9 +30,7 @@ NUMERIC_BY_CURRENCY: Final[dict[str, str]] = {
 }
 """Numeric code (DE49, DE51) by alphabetic code."""
 
-CURRENCY_BY_NUMERIC: Final[dict[str, str]] = {
-    numeric: code for code, numeric in NUMERIC_BY_CURRENCY.items()
-}
+CURRENCY_BY_NUMERIC: Final[dict[str, str]] = {numeric: code for code, numeric in NUMERIC_BY_CURRENCY.items()}
 """Alphabetic code by numeric code."""
 
 RATE_DIGITS: Final = 7

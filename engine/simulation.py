@@ -266,9 +266,7 @@ def _record(
         kind=spend.kind,
         entry_mode=spend.entry_mode,
         mit=spend.mit,
-        merchant_amount=_merchant_share(
-            spend, amount_minor if presented_minor is None else presented_minor
-        ),
+        merchant_amount=_merchant_share(spend, amount_minor if presented_minor is None else presented_minor),
         operation=operation,
         remaining_minor=remaining_minor,
         sequence=sequence,

@@ -92,7 +92,9 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "state": row["state"],
         "card_id": row["card_id"],
         "amount": _money(request.amount_minor, currency),
-        "merchant_amount": None if request.merchant_amount is None else merchant_view(request.merchant_amount),
+        "merchant_amount": None
+        if request.merchant_amount is None
+        else merchant_view(request.merchant_amount),
         "approved_amount": _money(row["approved_minor"], currency),
         "mcc": request.mcc,
         "merchant_name": request.merchant_name,

@@ -18,8 +18,8 @@ from api.http.fields import Channel, Id, Instant, MerchantMoneyView, ShownAmount
 from api.http.validation import View
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Advise, Authorize, Present
-from engine.decision.decide import Decision, decision_view
 from engine.currencies import merchant_view
+from engine.decision.decide import Decision, decision_view
 from engine.decline import APPROVED, RESPONSE_CODES
 from engine.ids import Derived
 from engine.instant import to_ms, to_text

@@ -16,6 +16,7 @@ ID: Final[Schema] = {"type": "string", "format": "uuid"}
 INSTANT: Final[Schema] = {"type": "string", "format": "date-time"}
 AMOUNT: Final[Schema] = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)\.[0-9]{2}$"}
 SIGNED_AMOUNT: Final[Schema] = {"type": "string", "pattern": r"^-?(0|[1-9][0-9]*)\.[0-9]{2}$"}
+MERCHANT_AMOUNT: Final[Schema] = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.[0-9]{2,3})?$"}
 TEXT: Final[Schema] = {"type": "string"}
 MCC: Final[Schema] = {"type": "string", "pattern": "^[0-9]{4}$"}
 COUNTRY: Final[Schema] = {"type": "string", "pattern": "^[A-Z]{2}$"}

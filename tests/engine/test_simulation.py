@@ -142,7 +142,9 @@ def test_follow_up_has_its_share_of_the_merchant_amount(
 def test_partial_reversal_leaves_an_amount_that_its_message_can_state(lowered_minor: int, yen: int) -> None:
     merchant = MerchantAmount(yen, "JPY")
     original = sale(amount_minor=6_13, merchant_amount=merchant)
-    request_ = ReversalRequest(simulation_id="c", accepted_ms=2, original=original, amount_minor=lowered_minor)
+    request_ = ReversalRequest(
+        simulation_id="c", accepted_ms=2, original=original, amount_minor=lowered_minor
+    )
     applied = apply_follow_up(request_, SaleState(6_13))
     assert applied is not None
     remaining_minor = applied.record.remaining_minor or 0
