@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from engine.controls import Control
+from engine.currencies import MerchantAmount
 from engine.programmes.programme import ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
 
@@ -71,6 +72,9 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     authentication: Literal["absent", "present", "malformed", "valid", "invalid"] = "absent"
     """Outcome of the 3DS check of DE48 tags 02 and 03; ``present`` means well-formed and not verified.
     Older records have ``valid`` and ``invalid`` instead of ``present`` and ``malformed``."""
+    merchant_amount: MerchantAmount | None = None
+    """The amount in the merchant's currency if the network converted it; ``amount_minor`` and ``currency``
+    are then the billing amount (DE6, DE51)."""
     references: tuple[str, ...] = ()
     """Set on an increment (DE48 tag 06 ``INC``): references of the original, the most specific first.
     ``amount_minor`` is then the additional amount."""
@@ -89,6 +93,8 @@ class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reve
     """References of the original, the most specific first (``reference_of_*``)."""
     remaining_minor: int | None = None
     """The amount that stays held after a partial reversal (DE95); ``None`` releases the whole amount."""
+    remaining_currency: str | None = None
+    """The currency of ``remaining_minor`` if the message says it (DE49): the card's, or the merchant's."""
     increment_minor: int | None = None
     """Set when the original is one increment of a larger authorization: the amount to release."""
     late: bool = False
@@ -119,6 +125,8 @@ class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="pres
     """The number of this presentment within its ARN, from 1."""
     final: bool = True
     """Whether this is the last presentment, which releases the rest of the hold (DE48 tag 09)."""
+    merchant_amount: MerchantAmount | None = None
+    """As in ``Authorize``. Its rate may be another one than that of the authorization."""
 
 
 class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advise"):
@@ -141,6 +149,8 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     """DE38 as the merchant received it."""
     stand_in: bool = False
     """Whether the network decided instead of the issuer, because no answer came in time (DE48 tag 11)."""
+    merchant_amount: MerchantAmount | None = None
+    """As in ``Authorize``."""
 
 
 class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from engine.commands import Channel
+from engine.currencies import MerchantAmount, billing_share_minor, merchant_share_minor
 
 Scenario = Literal[
     "partial_approval", "force_stip_timeout", "delegated_timeout", "cvv2_presented", "cavv_presented"
@@ -38,7 +39,9 @@ class SpendRequest(
     entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
     scenario: Scenario | None = None
     approved_amount_minor: int | None = None
-    """The terminal's cap on a partial approval."""
+    """The terminal's cap on a partial approval, in the currency of the card."""
+    merchant_amount: MerchantAmount | None = None
+    """The merchant's amount, which the network converts to ``amount_minor``."""
     mit: bool = False
     cvv2: str | None = None
     """Sent in the message only, never stored."""
@@ -103,6 +106,7 @@ class ForcePostRequest(_FollowUp, frozen=True, kw_only=True, tag="force_post"):
     merchant_name: str
     merchant_country: str
     channel: Channel = "pos"
+    merchant_amount: MerchantAmount | None = None
 
 
 SaleFollowUpRequest = IncrementRequest | ReversalRequest | ClearingRequest
@@ -176,6 +180,7 @@ def force_post_record(request: ForcePostRequest) -> FollowUpRecord:
         merchant_name=request.merchant_name,
         merchant_country=request.merchant_country,
         channel=request.channel,
+        merchant_amount=request.merchant_amount,
         accepted_ms=request.accepted_ms,
         operation="clearing",
         fingerprint=request.fingerprint,
@@ -187,7 +192,8 @@ def _reverse(request: ReversalRequest, sale: SaleState) -> AppliedFollowUp | Non
         return None
     wanted_minor = sale.open_minor if request.amount_minor is None else request.amount_minor
     lowered_minor = min(wanted_minor, sale.open_minor)
-    remaining_minor = sale.open_minor - lowered_minor
+    remaining_minor = _expressible_minor(request.original.request, sale.open_minor - lowered_minor)
+    lowered_minor = sale.open_minor - remaining_minor
     record = _record(request, "reversal", lowered_minor, remaining_minor=remaining_minor or None)
     after = SaleState(remaining_minor, sale.presentments)
     return AppliedFollowUp(record, after, "restart" if remaining_minor else "stop")
@@ -202,8 +208,37 @@ def _clear(request: ClearingRequest, sale: SaleState) -> AppliedFollowUp | None:
         return None
     open_minor = 0 if request.final else max(0, sale.open_minor - amount_minor)
     sequence = sale.presentments + 1
-    record = _record(request, "clearing", amount_minor, sequence=sequence, final=request.final)
+    # The only presentment presents the whole sale, whatever it bills: rates have moved since the
+    # authorization.
+    presented_minor = whole_minor if request.final and sequence == 1 else amount_minor
+    record = _record(
+        request,
+        "clearing",
+        amount_minor,
+        presented_minor=presented_minor or amount_minor,
+        sequence=sequence,
+        final=request.final,
+    )
     return AppliedFollowUp(record, SaleState(open_minor, sequence), "keep" if open_minor else "stop")
+
+
+def _expressible_minor(spend: SpendRequest, remaining_minor: int) -> int:
+    """The amount that the issuer reads from DE95, which states ``remaining_minor`` in the merchant's
+    currency."""
+    merchant = spend.merchant_amount
+    if merchant is None:
+        return remaining_minor
+    share_minor = merchant_share_minor(remaining_minor, merchant.amount_minor, spend.amount_minor)
+    return min(remaining_minor, billing_share_minor(share_minor, merchant, spend.amount_minor))
+
+
+def _merchant_share(spend: SpendRequest, amount_minor: int) -> MerchantAmount | None:
+    """The share of the merchant amount that belongs to ``amount_minor`` of the sale."""
+    merchant = spend.merchant_amount
+    if merchant is None or not amount_minor:
+        return None
+    share_minor = merchant_share_minor(amount_minor, merchant.amount_minor, spend.amount_minor)
+    return MerchantAmount(max(1, share_minor), merchant.currency)
 
 
 def _record(
@@ -211,6 +246,7 @@ def _record(
     operation: Operation,
     amount_minor: int,
     *,
+    presented_minor: int | None = None,
     remaining_minor: int | None = None,
     sequence: int = 1,
     final: bool = True,
@@ -230,6 +266,7 @@ def _record(
         kind=spend.kind,
         entry_mode=spend.entry_mode,
         mit=spend.mit,
+        merchant_amount=_merchant_share(spend, amount_minor if presented_minor is None else presented_minor),
         operation=operation,
         remaining_minor=remaining_minor,
         sequence=sequence,

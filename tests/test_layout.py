@@ -39,7 +39,7 @@ NAMED_BY_SUBJECT = {
 
 # The engine may use, beside the standard library: data structures, tables and the reference codec of the
 # wire.
-ENGINE_MAY_IMPORT = {"engine", "msgspec", "iso8583", "iso3166"}
+ENGINE_MAY_IMPORT = {"engine", "msgspec", "iso8583", "iso3166", "iso4217"}
 
 
 def imported(path: Path) -> set[str]:

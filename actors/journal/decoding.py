@@ -12,6 +12,7 @@ from actors.journal.contract import StoredReply, Unreadable
 from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
+from engine.currencies import MerchantAmount
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage
@@ -22,6 +23,7 @@ decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
 decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
 decode_outage = msgspec.json.Decoder(Outage).decode
 _decode_increments = msgspec.json.Decoder(dict[str, Increment]).decode
+_decode_merchant_amount = msgspec.json.Decoder(MerchantAmount).decode
 
 
 def decoded(decode: Callable[[], T]) -> T | Unreadable:
@@ -67,7 +69,12 @@ def authorizations_of(rows: list[Any]) -> list[Authorization]:
 
 def _authorization(row: Any) -> Authorization:
     columns = {name: row[name] for name in Authorization.__struct_fields__}
+    charged = columns["merchant_amount"]
     return Authorization(
         **columns
-        | {"increments": _decode_increments(row["increments"]), "stands_for": tuple(row["stands_for"])}
+        | {
+            "increments": _decode_increments(row["increments"]),
+            "merchant_amount": None if charged is None else _decode_merchant_amount(charged),
+            "stands_for": tuple(row["stands_for"]),
+        }
     )

@@ -17,6 +17,7 @@ from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.cards.hold import Hold
 from engine.commands import is_message, reference_of_message
+from engine.currencies import MerchantAmount
 from engine.decision.inputs import Inputs
 from engine.ids import shard_of
 from engine.instant import DAY_MS
@@ -96,6 +97,7 @@ class MemoryReads(MemoryTables):
         return Authorization(
             command_key=command_key,
             increments=increments,
+            merchant_amount=_merchant_amount(opening),
             stands_for=_stands_for(opening),
             **columns | {"day": day},
         )
@@ -189,6 +191,11 @@ class MemoryReads(MemoryTables):
         row = self.idempotency.rows.get(key_digest)
         now_ms = self._now_ms() if created_ms is None else min(self._now_ms(), created_ms)
         return row if row is not None and row["created_at"] > now_ms - _RETENTION_MS else None
+
+
+def _merchant_amount(opening: Row) -> MerchantAmount | None:
+    charged = msgspec.json.decode(opening["command"]).get("merchant_amount")
+    return None if charged is None else MerchantAmount(**charged)
 
 
 def _stands_for(opening: Row) -> tuple[str, ...]:

@@ -265,7 +265,10 @@ class MessageFlows:
 
 def _approved(simulation: Simulation, answer: Message) -> int:
     """The approved amount. DE4 of a reversal is the amount before the reversal."""
-    return simulation.request.amount_minor if simulation.operation == "reversal" else int(answer.fields[4])
+    if simulation.operation == "reversal":
+        return simulation.request.amount_minor
+    # In the answer to a converted purchase, DE6 is in the currency of the simulation.
+    return int(answer.fields[6 if 51 in answer.fields else 4])
 
 
 def _increase(simulation: Simulation, approved_minor: int) -> SaleIncrease | None:

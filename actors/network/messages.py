@@ -76,7 +76,11 @@ def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
     if request.operation == "increment":
         return increment(sale, references, first)
     # DE4 of a reversal is the original amount; DE95 holds the amount that remains.
-    whole = msgspec.structs.replace(sale, amount_minor=original.request.amount_minor)
+    whole = msgspec.structs.replace(
+        sale,
+        amount_minor=original.request.amount_minor,
+        merchant_amount=original.request.merchant_amount,
+    )
     return reversal_advice(whole, references, first, request.remaining_minor)
 
 
@@ -103,6 +107,7 @@ def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
         mit=request.mit,
         partial_allowed=partial_allowed,
         partial_cap_minor=cap_minor,
+        merchant_amount=request.merchant_amount,
         cvv2=request.cvv2,
         auth_value=request.auth_value,
         threeds_ref=request.threeds_ref,

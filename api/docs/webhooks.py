@@ -7,7 +7,7 @@ from typing import Any, Final
 from api.docs.examples import sample
 from engine.limits import SIGNATURE_TOLERANCE_SECONDS, WEBHOOK_TIMEOUT_SECONDS
 from engine.webhooks.catalogue import CATALOGUE, EventType
-from engine.webhooks.schemas import ID, INSTANT
+from engine.webhooks.schemas import CONVERSION_RATE, ID, INSTANT, MERCHANT_AMOUNT, MERCHANT_CURRENCY
 from engine.webhooks.signature import HEADER
 
 _FORMATS: Final = {
@@ -19,6 +19,9 @@ _PATTERNS: Final = {
     "^[A-Z]{2}$": "IE",
     "^[0-9]{6,8}$": "400000",
     "^([A-Z]{3}|[0-9]{3})$": "EUR",
+    MERCHANT_AMOUNT["pattern"]: "6900",
+    MERCHANT_CURRENCY["pattern"]: "JPY",
+    CONVERSION_RATE["pattern"]: "0.00616",
 }
 _AMOUNT: Final = "42.50"
 _SIGNATURE: Final = {

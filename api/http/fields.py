@@ -7,15 +7,19 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from iso3166 import countries_by_alpha2
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from api.http.validation import Input, View, broken
+from engine.currencies import MINOR_DIGITS_BY_CURRENCY, MerchantAmount, parse_money
 from engine.instant import to_ms, to_text
 from engine.money import parse_amount
 
 UUID_PATTERN: Final = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 """As callers may write one; it is shown in lower case."""
 AMOUNT_PATTERN: Final = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,2})?$"
+MERCHANT_AMOUNT_PATTERN: Final = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,3})?$"
+SHOWN_MERCHANT_AMOUNT_PATTERN: Final = r"^(0|[1-9][0-9]*)(\.[0-9]{2,3})?$"
+RATE_PATTERN: Final = r"^[0-9]{1,7}(\.[0-9]{1,7})?$"
 SHOWN_AMOUNT_PATTERN: Final = r"^-?(0|[1-9][0-9]*)\.[0-9]{2}$"
 INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 # No control characters, and at least one visible character.
@@ -150,6 +154,43 @@ class MoneyView(View):
 
     amount: ShownAmount
     currency: Currency
+
+
+class MerchantMoneyInput(Input):
+    """An amount in any currency of ISO 4217 with 0, 2 or 3 decimals: a canonical, positive decimal string."""
+
+    amount: Annotated[str, StringConstraints(pattern=MERCHANT_AMOUNT_PATTERN), example("2500")]
+    currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$"), example("JPY")]
+
+    @model_validator(mode="after")
+    def _of_the_currency(self) -> MerchantMoneyInput:
+        if self.currency not in MINOR_DIGITS_BY_CURRENCY:
+            rule = "The value must be a currency code of ISO 4217 with 0, 2 or 3 decimals, in capitals."
+            raise broken("not_allowed", rule, at="/currency")
+        minor = parse_money(self.amount, self.currency)
+        if minor is None:
+            raise broken("format", "The amount has more decimals than its currency.", at="/amount")
+        if minor == 0:
+            raise broken("range", "The amount must be more than zero.", at="/amount")
+        return self
+
+    @property
+    def merchant_amount(self) -> MerchantAmount:
+        """The amount in minor units, still without a rate."""
+        minor = parse_money(self.amount, self.currency)
+        assert minor is not None, "the validator has parsed it"
+        return MerchantAmount(minor, self.currency)
+
+
+class MerchantMoneyView(View):
+    """An amount in the currency of the merchant, with all decimals of that currency."""
+
+    amount: Annotated[str, StringConstraints(pattern=SHOWN_MERCHANT_AMOUNT_PATTERN), example("2500")]
+    currency: Annotated[str, StringConstraints(pattern="^([A-Z]{3}|[0-9]{3})$"), example("JPY")]
+
+
+ShownRate = Annotated[str, StringConstraints(pattern=RATE_PATTERN), example("0.00613")]
+"""A conversion rate: one unit of the merchant's currency in the currency of the card."""
 
 
 def separated(value: object) -> list[str]:

@@ -8,12 +8,13 @@ from pydantic import model_validator
 from starlette.responses import Response
 
 from api.database.pool import Connection
-from api.http.fields import Country, Id, Mcc, MoneyInput, Text100, example
+from api.http.fields import Country, Id, Mcc, MerchantMoneyInput, MoneyInput, Text100, example
 from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, broken
 from api.operations.call import KeyedCall
 from api.operations.route import new_router
+from api.simulations.inputs import merchant_amount_of, require_conversion
 from api.simulations.spends import AcceptanceView, show_acceptance
 from api.simulations.starting import start
 from engine.money import HOME_COUNTRY
@@ -29,6 +30,8 @@ class ForcePostInput(Input):
 
     card_id: Id
     amount: MoneyInput
+    merchant_amount: MerchantMoneyInput | None = None
+    """The amount that the merchant charges in another currency, which the network converts to `amount`."""
     mcc: Mcc
     merchant_name: Annotated[Text100, example("Corner Shop")]
     merchant_country: Country | None = None
@@ -38,6 +41,7 @@ class ForcePostInput(Input):
     def _require_positive(self) -> ForcePostInput:
         if self.amount.minor == 0:
             raise broken("range", "The amount must be more than zero.", at="/amount/amount")
+        require_conversion(self.amount, self.merchant_amount)
         return self
 
 
@@ -75,4 +79,5 @@ def _request(
         mcc=given.mcc,
         merchant_name=given.merchant_name,
         merchant_country=given.merchant_country or HOME_COUNTRY[given.amount.currency],
+        merchant_amount=merchant_amount_of(given.merchant_amount),
     )

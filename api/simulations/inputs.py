@@ -6,8 +6,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, StringConstraints, model_validator
 
-from api.http.fields import Channel, Country, Id, Mcc, MoneyInput, Text100, example
+from api.http.fields import Channel, Country, Id, Mcc, MerchantMoneyInput, MoneyInput, Text100, example
 from api.http.validation import Input, broken
+from engine.currencies import MerchantAmount
 from engine.simulation import Scenario
 
 Cvv2 = Annotated[str, StringConstraints(pattern="^[0-9]{3}$"), example("123")]
@@ -28,6 +29,8 @@ class SpendInput(Input):
     """A card id, never a card number."""
     amount: MoneyInput
     """0 is an account verification. The decision declines a currency other than the card's."""
+    merchant_amount: MerchantMoneyInput | None = None
+    """The amount that the merchant charges in another currency, which the network converts to `amount`."""
     mcc: Mcc
     merchant_name: Annotated[Text100, example("Corner Shop")]
     channel: Channel
@@ -66,7 +69,24 @@ class SpendInput(Input):
             raise broken(
                 "not_allowed", "The currency must be that of amount.", at="/approved_amount/currency"
             )
+        require_conversion(self.amount, self.merchant_amount)
         return self
+
+
+def require_conversion(amount: MoneyInput, merchant_amount: MerchantMoneyInput | None) -> None:
+    """Refuse a merchant amount that needs no conversion, or that is converted to nothing."""
+    if merchant_amount is None:
+        return
+    if merchant_amount.currency == amount.currency:
+        rule = "The currency must be another one than that of amount."
+        raise broken("not_allowed", rule, at="/merchant_amount/currency")
+    if not amount.minor:
+        raise broken("not_allowed", "An account verification has no merchant amount.", at="/merchant_amount")
+
+
+def merchant_amount_of(given: MerchantMoneyInput | None) -> MerchantAmount | None:
+    """The merchant amount in minor units, if one is given."""
+    return None if given is None else given.merchant_amount
 
 
 def _positive(amount: MoneyInput) -> MoneyInput:

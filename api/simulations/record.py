@@ -7,8 +7,9 @@ from typing import Any, Final, Literal
 import asyncpg
 import msgspec
 
-from api.http.fields import Channel, Id, Instant, MoneyView, shown_instant
+from api.http.fields import Channel, Id, Instant, MerchantMoneyView, MoneyView, shown_instant
 from api.http.validation import View
+from engine.currencies import merchant_view
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
 from engine.money import format_minor
 from engine.simulation import SpendRequest
@@ -52,6 +53,8 @@ class SimulationView(View):
     state: Literal["accepted", "sent", "failed", "decided"]
     card_id: Id
     amount: MoneyView
+    merchant_amount: MerchantMoneyView | None
+    """The amount in the currency of the merchant; null without a conversion."""
     approved_amount: MoneyView | None
     mcc: str
     merchant_name: str
@@ -89,6 +92,9 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "state": row["state"],
         "card_id": row["card_id"],
         "amount": _money(request.amount_minor, currency),
+        "merchant_amount": None
+        if request.merchant_amount is None
+        else merchant_view(request.merchant_amount),
         "approved_amount": _money(row["approved_minor"], currency),
         "mcc": request.mcc,
         "merchant_name": request.merchant_name,

@@ -19,7 +19,7 @@ from api.operations.call import PathId, ReadCall
 from api.operations.route import new_router
 from api.services import Services
 from api.simulations.card_states import CardStates
-from api.simulations.inputs import SpendInput
+from api.simulations.inputs import SpendInput, merchant_amount_of
 from api.simulations.record import FIND, SimulationView, show
 from engine.ids import shard_of
 from engine.instant import to_text
@@ -109,6 +109,7 @@ def _request(given: SpendInput, tenant_id: str, services: Services) -> SpendRequ
         entry_mode=given.entry_mode,
         scenario=given.scenario,
         approved_amount_minor=None if cap is None else cap.minor,
+        merchant_amount=merchant_amount_of(given.merchant_amount),
         mit=given.mit,
         cvv2=given.cvv2,
         auth_value=given.auth_value,

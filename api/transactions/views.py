@@ -14,10 +14,11 @@ from typing import Any, Final, Literal
 import asyncpg
 import msgspec
 
-from api.http.fields import Channel, Id, Instant, ShownAmount, shown_instant
+from api.http.fields import Channel, Id, Instant, MerchantMoneyView, ShownAmount, ShownRate, shown_instant
 from api.http.validation import View
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Advise, Authorize, Present
+from engine.currencies import merchant_view
 from engine.decision.decide import Decision, decision_view
 from engine.decline import APPROVED, RESPONSE_CODES
 from engine.ids import Derived
@@ -140,6 +141,12 @@ class TransactionView(View):
     hold_id: Id | None
     currency: str
     requested_amount: ShownAmount
+    """Like all amounts except `merchant_amount`, in the currency of the card."""
+    merchant_amount: MerchantMoneyView
+    """The amount that the merchant charged, in its own currency. Without a conversion it is the requested
+    amount."""
+    conversion_rate: ShownRate | None
+    """The network's rate, if it converted `merchant_amount` and stated one."""
     approved_amount: ShownAmount
     held_amount: ShownAmount
     cleared_amount: ShownAmount
@@ -188,6 +195,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "hold_id": row["hold_id"],
         "currency": row["currency"],
         **{f"{name}_amount": format_minor(row[f"{name}_minor"]) for name in _AMOUNTS},
+        **_charged(row, opener),
         "mcc": opener.mcc,
         "merchant": {"name": opener.merchant_name, "country": opener.merchant_country},
         "channel": None if isinstance(opener, Present) else opener.channel,
@@ -198,6 +206,15 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
     }
+
+
+def _charged(row: asyncpg.Record, opener: Opener) -> dict[str, Any]:
+    """What the merchant charged, and the rate of its conversion."""
+    charged = opener.merchant_amount
+    if charged is None:
+        amount = format_minor(row["requested_minor"])
+        return {"merchant_amount": {"amount": amount, "currency": row["currency"]}, "conversion_rate": None}
+    return {"merchant_amount": merchant_view(charged), "conversion_rate": charged.rate}
 
 
 _AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")

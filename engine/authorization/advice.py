@@ -199,6 +199,7 @@ def advised(
         reversed_minor=approved_minor if reversed_before else 0,
         closed="released" if reversed_before else None,
         decline_reason=None if command.approved else "stand_in_declined",
+        merchant_amount=command.merchant_amount,
         stands_for=tuple(filter(is_message, command.references)),
     )
 

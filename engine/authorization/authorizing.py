@@ -106,6 +106,7 @@ def question(command: Authorize, context: CommandContext, now_ms: int) -> Questi
         channel=command.channel,
         entry_mode=command.entry_mode,
         mit=command.mit,
+        merchant_amount=command.merchant_amount,
     )
 
 
@@ -243,4 +244,5 @@ def _authorization(command: Authorize, decision: Decision, hold: Hold | None) ->
         approved_minor=decision.approved_minor,
         hold_id=hold.id if hold else None,
         decline_reason=decision.reason,
+        merchant_amount=command.merchant_amount,
     )

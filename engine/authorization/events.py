@@ -24,6 +24,7 @@ from engine.cards.account import Account
 from engine.cards.card import Card, card_view
 from engine.cards.hold import Hold
 from engine.commands import Advise, Authorize, Load, Present, Reverse
+from engine.currencies import merchant_members
 from engine.decision.decide import Decision
 from engine.ids import Derived, derive
 from engine.instant import to_text
@@ -129,6 +130,8 @@ def _decided(
         data["decline_reason"] = decision.reason
     if authorization_id != command.id:
         data["operation"] = "increment"
+    if command.merchant_amount is not None:
+        data |= merchant_members(command.merchant_amount)
     return event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data)
 
 
@@ -153,6 +156,7 @@ def _advised(command: Advise, card: Card, result: FollowUpResult) -> tuple[Event
     }
     if authorization.decline_reason:
         data["decline_reason"] = authorization.decline_reason
+    data |= merchant_members(authorization.merchant_amount)
     return (event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data),)
 
 

@@ -14,6 +14,7 @@ from engine.authorization.events import Event, event
 from engine.authorization.follow_up import FollowUpResult
 from engine.cards.authorization import Authorization, gateway_open_minor
 from engine.commands import Advise, Authorize, Present, Reverse
+from engine.currencies import merchant_members
 from engine.decision.decide import Decision
 from engine.ids import Derived, derive
 from engine.instant import to_text
@@ -114,6 +115,7 @@ def _issued(
         "merchant": _merchant(command),
         "occurred_at": to_text(now_ms),
     }
+    data |= merchant_members(command.merchant_amount)
     return event(derive(command.id, Derived.EVENT_SECOND), "authorization.posting_instruction.issued", data)
 
 
@@ -153,6 +155,7 @@ def _created(command: Present, authorization: Authorization, now_ms: int) -> Eve
         "network_ref": _network_ref(command, authorization),
         "occurred_at": to_text(now_ms),
     }
+    data |= merchant_members(command.merchant_amount)
     return event(derive(command.id, Derived.EVENT_FIRST), "clearing.posting_instruction.created", data)
 
 

@@ -17,6 +17,7 @@ from engine.authorization.follow_up import FollowUpResult
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
 from engine.commands import Advise
+from engine.currencies import merchant_members
 from engine.ids import Derived, derive
 from engine.money import format_minor
 
@@ -82,4 +83,5 @@ def superseding_event(
     }
     if not approved:
         data["decline_reason"] = "stand_in_declined"
+    data |= merchant_members(command.merchant_amount)
     return (event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data),)

@@ -154,4 +154,5 @@ def unmatched(command: Present, card: Card, kind: Literal["force_post", "refund"
         requested_minor=command.amount_minor,
         approved_minor=command.amount_minor,
         cleared_minor=command.amount_minor,
+        merchant_amount=command.merchant_amount,
     )

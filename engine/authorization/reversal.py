@@ -37,6 +37,7 @@ from engine.cards.authorization_states import state_of
 from engine.cards.card import Card, edge_reversal_mark
 from engine.cards.hold import Hold
 from engine.commands import Reverse, is_message
+from engine.currencies import billing_share_minor
 from engine.programmes.programme import ProgrammeConfig
 
 
@@ -49,6 +50,7 @@ def reverse(
     now_ms: int,
 ) -> FollowUpResult:
     """Release the held amount, all of it or down to DE95. A reversal is always accepted."""
+    command = _in_card_currency(command, original)
     if command.late:
         return _reverse_by_edge(command, card, original, account, programme, now_ms)
     if original is None:
@@ -60,6 +62,19 @@ def reverse(
     if not missing:
         return result
     return msgspec.structs.replace(result, effects=(*result.effects, TombstoneSet(missing, now_ms)))
+
+
+def _in_card_currency(command: Reverse, original: Authorization | None) -> Reverse:
+    """``command`` with DE95 in the currency of the card. Networks state it in the currency of the purchase,
+    so the rest of a converted purchase is converted in proportion to it."""
+    if not command.remaining_minor or original is None or original.merchant_amount is None:
+        return command
+    if command.remaining_currency == original.currency:
+        return command
+    remaining_minor = billing_share_minor(
+        command.remaining_minor, original.merchant_amount, original.requested_minor
+    )
+    return msgspec.structs.replace(command, remaining_minor=remaining_minor)
 
 
 def _reverse_by_edge(

@@ -15,6 +15,7 @@ import msgspec
 from engine.cards.account import Account
 from engine.cards.hold import Hold
 from engine.commands import reference_of_id, reference_of_message, reference_of_network
+from engine.currencies import MerchantAmount
 
 Kind = Literal["purchase", "refund", "force_post", "verification"]
 Closed = Literal["captured", "released"]
@@ -44,6 +45,8 @@ class Authorization(msgspec.Struct, kw_only=True):
     increments: dict[str, Increment] = msgspec.field(default_factory=dict)
     """Oldest first, by the reference of their message (``reference_of_message``). An amount that an advice
     added on a later day is stored like an increment."""
+    merchant_amount: MerchantAmount | None = None
+    """What the merchant charged in its own currency; ``requested_minor`` is that amount converted."""
     stands_for: tuple[str, ...] = ()
     """The references of the message that an advice replaced, or preceded."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from engine.currencies import MerchantAmount, merchant_members
 from engine.instant import to_text
 from engine.money import format_minor, parse_amount
 from engine.programmes.stand_in import Grant, Trigger
@@ -31,6 +32,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     entry_mode: str | None
     mit: bool
+    merchant_amount: MerchantAmount | None = None
 
 
 class EndpointResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,7 +78,7 @@ def question_body(question: Question, deadline_ms: int) -> bytes:
         "mit": question.mit,
         "deadline_at": to_text(deadline_ms),
     }
-    return msgspec.json.encode(body)
+    return msgspec.json.encode(body | merchant_members(question.merchant_amount))
 
 
 def read_answer(question: Question, status: int, body: bytes) -> EndpointResult:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from engine.commands import Channel
+from engine.currencies import NUMERIC_BY_CURRENCY, MerchantAmount, merchant_share_minor, rate_of
 from engine.iso8583.content import CASH, PURCHASE, REFUND
 from engine.iso8583.elements import (
     TAG_AUTHENTICATION,
@@ -60,6 +61,8 @@ class Sale(msgspec.Struct, frozen=True, kw_only=True):
     mit: bool = False
     partial_allowed: bool = False
     partial_cap_minor: int | None = None
+    merchant_amount: MerchantAmount | None = None
+    """The amount in the merchant's currency, which the network converts to ``amount_minor``."""
     cvv2: str | None = None
     auth_value: str | None = None
     threeds_ref: str | None = None
@@ -90,7 +93,6 @@ def authorization_request(sale: Sale, references: References) -> Message:
     fields: dict[int, str] = {
         2: sale.pan,
         3: f"{_processing_code(sale)}0000",
-        4: f"{sale.amount_minor:012d}",
         7: transmitted_at,
         11: references.stan,
         12: transmitted_at[4:],
@@ -103,8 +105,7 @@ def authorization_request(sale: Sale, references: References) -> Message:
         41: sale.terminal_id,
         42: sale.merchant_id,
         43: write_card_acceptor(CardAcceptor(sale.merchant_name, sale.city, sale.merchant_country)),
-        49: CURRENCY_NUMERIC.get(sale.currency, sale.currency),
-    }
+    } | _amounts(sale)
     if sale.expiry is not None:
         fields[14] = sale.expiry
     if sale.merchant_country in COUNTRY_NUMERIC:
@@ -147,8 +148,31 @@ def _condition_code(sale: Sale, entry: str) -> str:
     return {"01": "71", "10": "05"}.get(entry, "00")
 
 
+def in_merchant_currency(sale: Sale, amount_minor: int) -> int:
+    """``amount_minor`` as the terminal sees it: its share of the merchant amount, if there is one."""
+    if sale.merchant_amount is None:
+        return amount_minor
+    return merchant_share_minor(amount_minor, sale.merchant_amount.amount_minor, sale.amount_minor)
+
+
+def _amounts(sale: Sale) -> dict[int, str]:
+    """DE4 and DE49, and for a converted sale DE6, DE10 and DE51."""
+    billed, currency = f"{sale.amount_minor:012d}", CURRENCY_NUMERIC.get(sale.currency, sale.currency)
+    merchant = sale.merchant_amount
+    if merchant is None:
+        return {4: billed, 49: currency}
+    return {
+        4: f"{merchant.amount_minor:012d}",
+        6: billed,
+        10: rate_of(merchant, sale.amount_minor, sale.currency),
+        49: NUMERIC_BY_CURRENCY[merchant.currency],
+        51: currency,
+    }
+
+
 def _private_tags(sale: Sale, references: References) -> dict[str, str]:
-    cap = "" if sale.partial_cap_minor is None else f"{sale.partial_cap_minor:012d}"
+    cap_minor = sale.partial_cap_minor
+    cap = "" if cap_minor is None else f"{in_merchant_currency(sale, cap_minor):012d}"
     tags = {
         TAG_CVV2: sale.cvv2,
         TAG_AUTHENTICATION: sale.auth_value,

@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
+from engine.currencies import merchant_share_minor
 from engine.decline import APPROVED
-from engine.iso8583.acquirer import References, Sale, authorization_request
+from engine.iso8583.acquirer import References, Sale, authorization_request, in_merchant_currency
 from engine.iso8583.elements import (
     INCREMENT,
     TAG_FINAL,
@@ -61,10 +62,11 @@ def increment(sale: Sale, references: References, first: FirstMessage) -> Messag
 def reversal_advice(
     sale: Sale, references: References, first: FirstMessage, remaining_minor: int | None
 ) -> Message:
-    """The 0420 that reverses a sale: in full, or down to ``remaining_minor`` (DE95)."""
+    """The 0420 that reverses a sale: in full, or down to ``remaining_minor`` of its amount. DE95 states it in
+    the currency of the purchase."""
     message = _follow_up_of_sale("0420", sale, references, first, {})
     if remaining_minor is not None:
-        message.fields[95] = write_replacement_amount(remaining_minor)
+        message.fields[95] = write_replacement_amount(in_merchant_currency(sale, remaining_minor))
     return message
 
 
@@ -91,6 +93,8 @@ def increment_timeout_reversal(request: Message, remaining_minor: int) -> Messag
     It names the sale, as the increment did, because DE95 is an amount of the sale.
     """
     fields = request.fields
+    if 51 in fields:
+        remaining_minor = merchant_share_minor(remaining_minor, int(fields[4]), int(fields[6]))
     amounts = {95: write_replacement_amount(remaining_minor)}
     return Message("0420", fields | amounts | {48: write_private(_repeated(fields))})
 

@@ -14,6 +14,12 @@ from typing import Final, Literal
 import msgspec
 
 from engine.commands import Channel, EntryMode, WireIdentity
+from engine.currencies import (
+    CURRENCY_BY_NUMERIC,
+    MerchantAmount,
+    billing_cap_minor,
+    read_rate,
+)
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
 from engine.iso8583.card_data import (
     DEFAULT_VERIFICATION,
@@ -96,6 +102,7 @@ class Purchase(msgspec.Struct, frozen=True):
     wire: WireIdentity
     kind: Kind
     amount_minor: int
+    """In the currency in which the issuer decides."""
     currency: str
     """Alphabetic code; the numeric code of DE49 if cards in that currency cannot be issued."""
     mcc: str
@@ -103,6 +110,9 @@ class Purchase(msgspec.Struct, frozen=True):
     merchant_country: str
     references: tuple[str, ...]
     """References to the transaction that this message continues, if any."""
+    merchant_amount: MerchantAmount | None = None
+    """DE4, DE49 and DE10 if the network converted them; ``amount_minor`` and ``currency`` are then DE6 and
+    DE51."""
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True):
@@ -167,6 +177,7 @@ class ReversalNotice(msgspec.Struct, frozen=True):
     wire: WireIdentity
     references: tuple[str, ...]
     remaining_minor: int | None
+    remaining_currency: str | None = None
 
 
 Content = AuthorizationRequest | Advice | Presentment | ReversalNotice
@@ -198,7 +209,7 @@ def read_authorization(
         entry_mode=ENTRY_CODES.get(entry),
         mit=TAG_MIT in tags or entry == "10",
         partial_allowed=TAG_PARTIAL in tags,
-        partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL)),
+        partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL), purchase),
         expiries=read_expiries(fields, purchase.pan),
         pin=read_pin(fields, verification),
         chip=read_chip(fields),
@@ -252,6 +263,7 @@ def read_reversal(message: Message) -> ReversalNotice:
         wire=wire,
         references=reversal_references(message, wire),
         remaining_minor=read_replacement_amount(fields[95]) if 95 in fields else None,
+        remaining_currency=_currency(fields[49]) if 95 in fields and 49 in fields else None,
     )
 
 
@@ -273,19 +285,48 @@ def _purchase(message: Message, tags: Tags, *, continues: bool = True) -> Purcha
     if kind is None:
         raise ElementError(3, "is not a processing code of this profile")
     acceptor = read_card_acceptor(present(fields, 43))
-    currency = digits(fields, 49)
     wire = wire_identity(message, _network_txn_id(tags))
+    amount_minor, currency, merchant_amount = _amounts(fields)
     return Purchase(
         pan=card_number(fields),
         wire=wire,
         kind=kind,
-        amount_minor=int(digits(fields, 4)),
-        currency=CURRENCY_ALPHA.get(currency, currency),
+        amount_minor=amount_minor,
+        currency=currency,
         mcc=digits(fields, 18),
         merchant_name=acceptor.name,
         merchant_country=acceptor.country,
         references=transaction_references(message, wire) if continues else (),
+        merchant_amount=merchant_amount,
     )
+
+
+def _amounts(fields: Fields) -> tuple[int, str, MerchantAmount | None]:
+    """The amount and the currency to decide in, and the merchant amount that they were converted from.
+
+    A message with DE51 states the cardholder's billing amount in DE6. Without it, the amount is DE4.
+    """
+    amount_minor, currency = int(digits(fields, 4)), digits(fields, 49)
+    if 51 not in fields and 6 not in fields:
+        return amount_minor, CURRENCY_ALPHA.get(currency, currency), None
+    billed_minor, billed_in = int(digits(fields, 6)), digits(fields, 51)
+    if billed_in == currency:
+        if billed_minor != amount_minor:
+            raise ElementError(6, "is not DE4, in the same currency")
+        return amount_minor, _currency(currency), None
+    if bool(amount_minor) != bool(billed_minor):
+        raise ElementError(6, "is zero while DE4 is not, or the reverse")
+    if currency not in CURRENCY_BY_NUMERIC:
+        raise ElementError(49, "is not a currency of ISO 4217 with 0, 2 or 3 decimals")
+    rate = read_rate(fields[10]) if 10 in fields else None
+    if 10 in fields and rate is None:
+        raise ElementError(10, "is not a conversion rate")
+    merchant_amount = MerchantAmount(amount_minor, CURRENCY_BY_NUMERIC[currency], rate)
+    return billed_minor, _currency(billed_in), merchant_amount
+
+
+def _currency(numeric: str) -> str:
+    return CURRENCY_ALPHA.get(numeric, numeric)
 
 
 def _tags(fields: Fields) -> Tags:
@@ -317,10 +358,14 @@ def _channel(fields: Fields, entry: str) -> Channel:
     return channel or _ENTRY_CHANNELS.get(entry, "pos")
 
 
-def _partial_cap(value: str | None) -> int | None:
+def _partial_cap(value: str | None, purchase: Purchase) -> int | None:
+    """The terminal's cap in the currency of the decision. The terminal states it in its own."""
     if value is None:
         return None
     match = _PARTIAL.fullmatch(value)
     if match is None:
         raise ElementError(48, "has a malformed tag 07")
-    return int(match[1]) if match[1] else None
+    cap_minor = int(match[1]) if match[1] else None
+    if cap_minor is None or purchase.merchant_amount is None:
+        return cap_minor
+    return billing_cap_minor(cap_minor, purchase.merchant_amount, purchase.amount_minor)

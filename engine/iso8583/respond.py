@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.currencies import merchant_share_minor
 from engine.decline import APPROVED, APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES, VERIFIED
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_mac
 from engine.iso8583.elements import (
@@ -39,7 +40,7 @@ SUSPECTED_FRAUD: Final = RESPONSE_CODES["risk_blocked"]
 NOT_SUPPORTED: Final = "40"
 """For a message whose function is not supported."""
 
-ECHOED: Final[tuple[int, ...]] = (2, 3, 4, 7, 11, 12, 13, 32, 33, 37, 41, 42, 49, 70)
+ECHOED: Final[tuple[int, ...]] = (2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 32, 33, 37, 41, 42, 49, 50, 51, 70)
 """Fields of the request that every answer repeats."""
 _REFERENCES: tuple[int, ...] = (7, 11, 32, 37, 70)
 
@@ -55,8 +56,9 @@ def refusal(request: Message, response_code: str) -> Message:
 def answered(request: Message, answer: WireAnswer) -> Message:
     """The response for an owner's answer (0110, 0130, 0230, 0410 or 0430).
 
-    Approvals have DE38. Partial approvals have the approved amount in DE4 and the requested one in DE54. DE48
-    has the authorization id, if there is one.
+    Approvals have DE38. Partial approvals have the approved amount in DE4 and the requested one in DE54; in
+    the answer to a converted purchase, DE6 is the approved amount and DE4 its share of the merchant amount.
+    DE48 has the authorization id, if there is one.
     """
     response = refusal(request, answer.response_code)
     fields = response.fields
@@ -64,11 +66,21 @@ def answered(request: Message, answer: WireAnswer) -> Message:
         fields[38] = answer.approval_code
     if answer.response_code == APPROVED_PARTIALLY:
         original = AdditionalAmount(ORIGINAL_AMOUNT, request.fields[49], int(request.fields[4]))
-        fields[4] = f"{answer.approved_minor:012d}"
+        fields |= _approved_amounts(request, answer.approved_minor)
         fields[54] = write_additional_amounts([original])
     if answer.authorization_id:
         fields[48] = write_private({TAG_AUTHORIZATION_ID: answer.authorization_id})
     return response
+
+
+def _approved_amounts(request: Message, approved_minor: int) -> dict[int, str]:
+    """DE4, and DE6 of a converted purchase, for a partial approval."""
+    fields = request.fields
+    if 51 not in fields or fields[51] == fields[49]:
+        both = {6: f"{approved_minor:012d}"} if 6 in fields else {}
+        return {4: f"{approved_minor:012d}"} | both
+    merchant_minor = merchant_share_minor(approved_minor, int(fields[4]), int(fields[6]))
+    return {4: f"{merchant_minor:012d}", 6: f"{approved_minor:012d}"}
 
 
 def replied(request: Message, reply: Reply) -> Message:

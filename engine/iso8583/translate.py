@@ -47,6 +47,7 @@ def to_command(content: Content, routed: Routed) -> Authorize | Advise | Present
         wire=content.wire,
         references=content.references,
         remaining_minor=content.remaining_minor,
+        remaining_currency=content.remaining_currency,
     )
 
 
@@ -74,6 +75,7 @@ def _authorize(content: AuthorizationRequest, routed: Routed) -> Authorize:
         pin=content.pin,
         chip=content.chip,
         authentication=routed.authentication,
+        merchant_amount=purchase.merchant_amount,
         references=purchase.references,
         endpoint_silent=content.scenario == ENDPOINT_SILENT,
     )
@@ -106,6 +108,7 @@ def _advise(content: Advice, routed: Routed) -> Advise:
         approved=content.approved,
         approval_code=content.approval_code if content.approved else None,
         stand_in=content.stand_in,
+        merchant_amount=purchase.merchant_amount,
     )
 
 
@@ -127,4 +130,5 @@ def _present(content: Presentment, routed: Routed) -> Present:
         arn=reference.arn if reference else None,
         sequence=reference.sequence if reference else 1,
         final=content.final,
+        merchant_amount=purchase.merchant_amount,
     )

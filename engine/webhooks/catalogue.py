@@ -13,11 +13,14 @@ from engine.decline import REASONS
 from engine.webhooks.schemas import (
     AMOUNT,
     CONTROL,
+    CONVERSION_RATE,
     CURRENCY,
     ID,
     INSTANT,
     MCC,
     MERCHANT,
+    MERCHANT_AMOUNT,
+    MERCHANT_CURRENCY,
     SIGNED_AMOUNT,
     TEXT,
     Schema,
@@ -43,6 +46,16 @@ class EventType:
     schema: Schema
 
 
+_CONVERTED: Final = {
+    "merchant_amount": described(
+        record({"amount": MERCHANT_AMOUNT, "currency": MERCHANT_CURRENCY}),
+        "If the network converted the amount: what the merchant charges, in its own currency.",
+    ),
+    "conversion_rate": described(
+        or_null(CONVERSION_RATE),
+        "The network's rate, beside `merchant_amount`; null if the network stated none.",
+    ),
+}
 _DECIDED: Final = record(
     {
         "authorization_id": described(
@@ -76,6 +89,7 @@ _DECIDED: Final = record(
         "supersedes": described(
             ID, "If the network decided otherwise later: the event whose decision is no longer valid."
         ),
+        **_CONVERTED,
     },
 )
 _HOLD_CREATED: Final = record(
@@ -194,7 +208,8 @@ _INSTRUCTION: Final = {
     "occurred_at": INSTANT,
 }
 _POSTING_ISSUED: Final = record(
-    {"type": choice("authorization", "increment", "refund"), "approval_code": or_null(TEXT)} | _INSTRUCTION
+    {"type": choice("authorization", "increment", "refund"), "approval_code": or_null(TEXT)} | _INSTRUCTION,
+    _CONVERTED,
 )
 _POSTING_RELEASED: Final = record(
     {
@@ -215,7 +230,8 @@ _POSTING_CREATED: Final = record(
         "hold_id": described(or_null(ID), "Always null in gateway mode."),
         "arn": or_null(TEXT),
         "sequence": described(number(1), "The number of the presentment within its ARN."),
-    }
+    },
+    _CONVERTED,
 )
 _CLEARED: Final = record(
     {

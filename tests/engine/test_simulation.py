@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.currencies import MerchantAmount, billing_share_minor, merchant_share_minor
 from engine.simulation import (
     ClearingRequest,
     FollowUpRecord,
@@ -106,6 +107,50 @@ def test_stored_record_reads_as_the_sale_with_the_amount_of_the_follow_up() -> N
         False,
         "clearing",
     )
+
+
+YEN = MerchantAmount(1000, "JPY")
+ABROAD = sale(amount_minor=6_13, merchant_amount=YEN)
+
+
+def abroad(kind: type[ClearingRequest | ReversalRequest], amount_minor: int | None, **more: Any) -> Any:
+    return kind(simulation_id="child", accepted_ms=2, original=ABROAD, amount_minor=amount_minor, **more)
+
+
+@pytest.mark.parametrize(
+    ("request_", "state", "yen"),
+    [
+        (abroad(ClearingRequest, None), SaleState(6_13), 1000),
+        (abroad(ClearingRequest, 6_40), SaleState(6_13), 1000),
+        (abroad(ClearingRequest, None), SaleState(3_00), 489),
+        (abroad(ClearingRequest, 3_00, final=False), SaleState(6_13), 489),
+        (abroad(ClearingRequest, 3_13), SaleState(3_13, 1), 510),
+        (abroad(ClearingRequest, 5_00), SaleState(0), 815),
+        (abroad(ReversalRequest, None), SaleState(6_13), 1000),
+    ],
+    ids=["whole", "at another rate", "approved in part", "first part", "last part", "late", "reversal"],
+)
+def test_follow_up_has_its_share_of_the_merchant_amount(
+    request_: SaleFollowUpRequest, state: SaleState, yen: int
+) -> None:
+    applied = apply_follow_up(request_, state)
+    assert applied is not None
+    assert applied.record.merchant_amount == MerchantAmount(yen, "JPY")
+
+
+@given(st.integers(1, 6_13), st.integers(1, 5000))
+def test_partial_reversal_leaves_an_amount_that_its_message_can_state(lowered_minor: int, yen: int) -> None:
+    merchant = MerchantAmount(yen, "JPY")
+    original = sale(amount_minor=6_13, merchant_amount=merchant)
+    request_ = ReversalRequest(
+        simulation_id="c", accepted_ms=2, original=original, amount_minor=lowered_minor
+    )
+    applied = apply_follow_up(request_, SaleState(6_13))
+    assert applied is not None
+    remaining_minor = applied.record.remaining_minor or 0
+    stated = merchant_share_minor(remaining_minor, yen, 6_13)
+    assert billing_share_minor(stated, merchant, 6_13) == remaining_minor == applied.sale.open_minor
+    assert applied.record.amount_minor == 6_13 - remaining_minor >= lowered_minor
 
 
 def test_force_post_is_the_only_presentment_of_its_arn() -> None:

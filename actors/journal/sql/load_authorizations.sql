@@ -1,6 +1,7 @@
 -- Authorizations by card ($1) and reference ($2), oldest first; the newest $3 of one network id.
 SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, first.day, j.command_key, t.network_txn_id,
        t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed,
+       (j.command::json -> 'merchant_amount')::text AS merchant_amount,
        coalesce((
            SELECT json_object_agg(increment.name, json_build_object(
                'left_minor', CASE

@@ -113,6 +113,7 @@ class SpendFields(TypedDict):
 
     card_id: str
     amount: Money
+    merchant_amount: NotRequired[Money]
     mcc: str
     merchant_name: str
     channel: Channel
@@ -132,6 +133,7 @@ class ForcePostFields(TypedDict):
 
     card_id: str
     amount: Money
+    merchant_amount: NotRequired[Money]
     mcc: str
     merchant_name: str
     merchant_country: NotRequired[str]

@@ -176,6 +176,7 @@ class Simulation(TypedDict):
     state: str
     card_id: str
     amount: Money
+    merchant_amount: Money | None
     approved_amount: Money | None
     mcc: str
     merchant_name: str
@@ -276,6 +277,8 @@ class Transaction(TypedDict):
     hold_id: str | None
     currency: str
     requested_amount: str
+    merchant_amount: Money
+    conversion_rate: str | None
     approved_amount: str
     held_amount: str
     cleared_amount: str

@@ -38,6 +38,7 @@ async def test_accepted_spend_is_recorded_with_its_decision(acme: Caller) -> Non
         "state": "decided",
         "card_id": card["id"],
         "amount": MONEY,
+        "merchant_amount": None,
         "approved_amount": MONEY,
         "mcc": "5411",
         "merchant_name": "Corner Shop",
@@ -141,6 +142,46 @@ async def test_partial_approval_is_limited_by_funds_and_requested_cap(acme: Call
     assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["held"] == "4.00"
 
 
+async def test_converted_spend_is_held_in_the_currency_of_the_card(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    charged = {"amount": "1000", "currency": "JPY"}
+    record = await acme.spend(card, "6.13", merchant_amount=charged)
+    assert (record["decision"], record["merchant_amount"]) == ("approved", charged)
+    assert record["approved_amount"] == {"amount": "6.13", "currency": "EUR"}
+    transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
+    assert (transaction["held_amount"], transaction["merchant_amount"]) == ("6.13", charged)
+    assert transaction["conversion_rate"] == "0.00613"
+
+
+async def test_life_of_a_converted_spend(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "6.13", merchant_amount={"amount": "1000", "currency": "JPY"})
+    path = f"/v1/simulated-spends/{spend['simulation_id']}"
+    balance = f"/v1/cards/{card['id']}/balance"
+    raised = await acme.post(f"{path}/increment", {"raise_by_amount": MONEY}, 202)
+    assert (await acme.simulation(raised["simulation_id"]))["decision"] == "approved"
+    lower = {"lower_by_amount": {"amount": "3.13", "currency": "EUR"}}
+    lowered = await acme.post(f"{path}/reverse", lower, 202)
+    assert (await acme.simulation(lowered["simulation_id"]))["amount"]["amount"] == "3.13"
+    assert (await acme.get(balance))["held"] == "4.00"
+    cleared = await acme.post(f"{path}/clear", {"amount": {"amount": "4.20", "currency": "EUR"}}, 202)
+    assert (await acme.simulation(cleared["simulation_id"]))["decision"] == "approved"
+    shown = await acme.get(balance)
+    assert (shown["posted"], shown["held"]) == ("95.80", "0.00")
+
+
+async def test_partial_approval_of_a_converted_spend(acme: Caller) -> None:
+    card = await acme.funded_card("10.00")
+    charged = {"amount": "5000", "currency": "JPY"}
+    record = await acme.spend(card, "30.65", scenario="partial_approval", merchant_amount=charged)
+    assert (record["response_code"], record["approved_amount"]["amount"]) == ("10", "10.00")
+    path = f"/v1/simulated-spends/{record['simulation_id']}/clear"
+    cleared = await acme.simulation((await acme.post(path, {}, 202))["simulation_id"])
+    assert cleared["amount"]["amount"] == "10.00"
+    assert cleared["merchant_amount"] == {"amount": "1631", "currency": "JPY"}
+    assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["posted"] == "0.00"
+
+
 async def test_amount_too_large_for_the_wire_fails_before_a_message_is_built(acme: Caller) -> None:
     card = await acme.funded_card()
     amount = {"amount": "9999999999999999.99", "currency": "EUR"}
@@ -194,6 +235,18 @@ async def test_card_data_and_amount_cap_need_no_scenario(acme: Caller) -> None:
         ({"merchant_name": " "}, "/merchant_name"),
         ({"channel": "phone"}, "/channel"),
         ({"entry_mode": "swipe"}, "/entry_mode"),
+        ({"merchant_amount": {"amount": "1", "currency": "EUR"}}, "/merchant_amount/currency"),
+        ({"merchant_amount": {"amount": "1", "currency": "XAU"}}, "/merchant_amount/currency"),
+        ({"merchant_amount": {"amount": "1.5", "currency": "JPY"}}, "/merchant_amount/amount"),
+        ({"merchant_amount": {"amount": "0", "currency": "JPY"}}, "/merchant_amount/amount"),
+        ({"merchant_amount": {"amount": "-1", "currency": "JPY"}}, "/merchant_amount/amount"),
+        (
+            {
+                "amount": {"amount": "0", "currency": "EUR"},
+                "merchant_amount": {"amount": "1", "currency": "JPY"},
+            },
+            "/merchant_amount",
+        ),
         ({"scenario": "explode"}, "/scenario"),
         ({"mit": "true"}, "/mit"),
         ({"kind": "sale"}, "/kind"),

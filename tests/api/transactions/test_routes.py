@@ -36,6 +36,8 @@ async def test_approval_shows_every_member_and_its_trace(acme: Caller) -> None:
         "held_amount": "20.00",
         "cleared_amount": "0.00",
         "reversed_amount": "0.00",
+        "merchant_amount": {"amount": "20.00", "currency": "EUR"},
+        "conversion_rate": None,
         "mcc": "5411",
         "merchant": {"name": "Corner Shop", "country": "FR"},
         "channel": "pos",

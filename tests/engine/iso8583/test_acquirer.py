@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from engine.commands import Channel
+from engine.currencies import MerchantAmount
 from engine.iso8583.acquirer import (
     References,
     Sale,
@@ -72,6 +74,21 @@ def test_authorization_request_is_read_back_unchanged(sale: Sale) -> None:
     )
     if not sale.mit and sale.entry_mode is not None:
         assert request.entry_mode == sale.entry_mode
+
+
+@given(sales, st.integers(1, 10**12 - 1), st.sampled_from(["JPY", "CHF", "KWD"]))
+def test_converted_request_is_read_back_unchanged(sale: Sale, charged_minor: int, currency: str) -> None:
+    assume(sale.amount_minor)
+    charged = MerchantAmount(charged_minor, currency)
+    converted = structs.replace(sale, merchant_amount=charged)
+    request = read_authorization(decode(encode(authorization_request(converted, REFERENCES))))
+    purchase = request.purchase
+    assert (purchase.amount_minor, purchase.currency) == (sale.amount_minor, sale.currency)
+    assert purchase.merchant_amount is not None
+    assert structs.replace(purchase.merchant_amount, rate=None) == charged
+    if request.partial_cap_minor is not None:
+        assert sale.partial_cap_minor is not None
+        assert request.partial_cap_minor <= sale.partial_cap_minor
 
 
 def channel_on_the_wire(sale: Sale) -> Channel:
