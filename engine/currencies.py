@@ -21,7 +21,7 @@ _SUPPORTED_DIGITS: Final = {"0": 0, "2": 2, "3": 3}
 MINOR_DIGITS_BY_CURRENCY: Final[dict[str, int]] = {
     code: _SUPPORTED_DIGITS[entry["CcyMnrUnts"]]
     for code, entry in raw_table.items()
-    if code is not None and entry["CcyMnrUnts"] in _SUPPORTED_DIGITS
+    if entry["CcyMnrUnts"] in _SUPPORTED_DIGITS
 }
 """Minor digits by alphabetic code. Units of account, metals and test codes have none and are not here."""
 
