@@ -17,6 +17,7 @@ from engine.authorization.follow_up import FollowUpRecord
 from engine.cards.authorization import Authorization, gateway_open_minor, status
 from engine.commands import Reverse, reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
+from engine.currencies import MerchantAmount
 from engine.decision.decide import Decision
 from engine.decision.decide import authorize as decide
 from engine.decision.inputs import Inputs
@@ -44,6 +45,16 @@ def test_approval_instruction_has_the_exact_bytes() -> None:
         '"amount":"10.00","currency":"EUR","approval_code":"000000","network_ref":"NTX1","mcc":"5411",'
         f'"merchant":{{"name":"Corner Shop","country":"IE"}},"occurred_at":"{NOW}"}}',
     )
+
+
+def test_instructions_about_a_converted_purchase_have_both_amounts() -> None:
+    desk = GatewayDesk()
+    charged = MerchantAmount(1_631, "JPY", "0.00613")
+    desk.do(authorize(merchant_amount=charged))
+    issued = desk.last(ISSUED)
+    assert (issued["amount"], issued["currency"]) == ("10.00", "EUR")
+    assert issued["merchant_amount"] == {"amount": "1631", "currency": "JPY"}
+    assert issued["conversion_rate"] == "0.00613"
 
 
 def test_an_increment_has_an_approval_code_of_its_own() -> None:

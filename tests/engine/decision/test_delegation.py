@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from engine.currencies import MerchantAmount
 from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from tests.support.engine.build import CARD, NOW_MS, an_id
 
@@ -47,6 +49,14 @@ def test_question_body_has_no_card_number() -> None:
         "mit": False,
         "deadline_at": "2026-11-21T10:00:00.000Z",
     }
+
+
+def test_question_about_a_converted_purchase_has_both_amounts() -> None:
+    converted = structs.replace(QUESTION, merchant_amount=MerchantAmount(2_039, "JPY", "0.00613"))
+    body = json.loads(question_body(converted, NOW_MS))
+    assert (body["amount"], body["currency"]) == ("12.50", "EUR")
+    assert body["merchant_amount"] == {"amount": "2039", "currency": "JPY"}
+    assert body["conversion_rate"] == "0.00613"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.commands import Advise, Command, Expire, Present, Reverse, reference_of_message
+from engine.currencies import MerchantAmount
 from tests.support.actors.journal.cases import EVERY_CONTROL
 from tests.support.engine.build import (
     TENANT,
@@ -22,6 +23,8 @@ from tests.support.engine.build import (
     set_cardholder_status,
     wire,
 )
+
+ABROAD = MerchantAmount(1_631, "JPY", "0.00613")
 
 
 def commands(dice: random.Random) -> list[Command]:
@@ -50,6 +53,7 @@ def opening_command(number: int, card_id: str, dice: random.Random) -> Command:
             set_cardholder_status(number, card_id=card_id, active=number % 2 == 0),
             authorize(number, card_id=card_id, cvv2=dice.choice(("match", "mismatch"))),
             authorize(number, card_id=card_id, partial_allowed=True, amount_minor=9_000),
+            authorize(number, card_id=card_id, wire=scheme, merchant_amount=ABROAD),
             load(number, card_id=card_id),
             change_card(number, card_id=card_id, state=dice.choice(("active", "suspended"))),
             change_card(number, card_id=card_id, controls=EVERY_CONTROL[: dice.randrange(9)]),
@@ -66,11 +70,14 @@ def follow_up(number: int, card_id: str, dice: random.Random) -> Command:
     wired: dict[str, Any] = about | {"fingerprint": key(number), "wire": wire(number), "references": (named,)}
     sale: dict[str, Any] = {"amount_minor": dice.randint(1, 900), "currency": "EUR", "mcc": "5411"}
     sale |= {"merchant_name": "Shop", "merchant_country": "IE"}
+    sale |= {"merchant_amount": dice.choice((None, ABROAD))}
     paper: dict[str, Any] = {"arn": "1", "sequence": number, "final": dice.random() < 0.6}
     kind = dice.choice(("increment", "reverse", "reverse", "present", "present", "advise", "expire", "sweep"))
     made: dict[str, Callable[[], Command]] = {
         "increment": lambda: authorize(0x80_0000 + number, card_id=card_id, references=(named,)),
-        "reverse": lambda: Reverse(**wired, remaining_minor=dice.choice((None, 100))),
+        "reverse": lambda: Reverse(
+            **wired, remaining_minor=dice.choice((None, 100)), remaining_currency="JPY"
+        ),
         "present": lambda: Present(**wired, **sale, **paper, kind=dice.choice(("purchase", "refund"))),
         "advise": lambda: Advise(**wired, **sale, channel="pos", approved=dice.random() < 0.8),
         "expire": lambda: Expire(**about, tenant_id=TENANT, references=(named,)),
