@@ -122,7 +122,13 @@ def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) 
     about = raised.id if raised is not None else command.id
     effects += _stand_in_effects(command, decision, context.card, about)
     apply(context, lapsed, effects)
-    answer = WireAnswer(decision.response_code, about, decision.approval_code, decision.approved_minor)
+    answer = WireAnswer(
+        decision.response_code,
+        about,
+        decision.approval_code,
+        decision.approved_minor,
+        reason=decision.reason,
+    )
     events = authorization_events(command, context.card, context.account, decision, effects, about, now_ms)
     if context.programme.mode == "gateway":
         events += instructions.of_decision(command, decision, effects, context.original, now_ms)
