@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
-from engine.iso8583.codec import DecodeError, decode, encode
+from engine.iso8583.codec import DecodeError
 from engine.iso8583.content import FUNCTIONS
-from engine.iso8583.framing import FrameCutter, frame
-from engine.iso8583.message import Message, is_request
+from engine.iso8583.framing import FrameCutter
+from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import malformed
 from tests.support.actors.network.support import Harness, running_edge
 from tests.support.conformance.conversation import ConversationGenerator
@@ -66,6 +67,8 @@ class Connection:
     """The connection of one message, each with its own address, so the limit of card testing does not
     apply."""
 
+    profile = ISO87_ASCII
+
     def __init__(self) -> None:
         self.answers: list[Message] = []
         self.open = 0
@@ -98,7 +101,7 @@ def dispatch(harness: Harness, payload: bytes) -> Connection:
 def is_answered(payload: bytes) -> bool:
     """Whether ``payload`` is a request, as far as it can be decoded."""
     try:
-        return is_request(decode(payload).mti)
+        return ISO87_ASCII.messages.is_request(ISO87_ASCII.decode(payload).mti)
     except DecodeError as error:
         return malformed(error.read) is not None
 
@@ -113,9 +116,9 @@ async def test_damaged_message_gets_one_answer(payloads: list[bytes], vault: Vau
             assert connection.open == 0
             assert len(connection.answers) == is_answered(payload)
             for answer in connection.answers:
-                read = decode_independently(encode(answer))
+                read = decode_independently(ISO87_ASCII.encode(answer))
                 assert read["39"]
-                assert not is_request(read["t"])
+                assert not ISO87_ASCII.messages.is_request(read["t"])
         assert harness.edge.counts.faults == 0
 
 
@@ -123,16 +126,16 @@ async def test_damaged_message_gets_one_answer(payloads: list[bytes], vault: Vau
 @given(mutated())
 def test_decoded_message_survives_a_round_trip(payload: bytes) -> None:
     try:
-        message = decode(payload)
+        message = ISO87_ASCII.decode(payload)
     except DecodeError:
         return
-    assert decode(encode(message)) == message
+    assert ISO87_ASCII.decode(ISO87_ASCII.encode(message)) == message
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.lists(mutated(), max_size=5), st.data())
 def test_any_split_of_the_stream_gives_the_same_frames(payloads: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(frame(payload) for payload in payloads if payload)
+    stream = b"".join(ISO87_ASCII.framing.frame(payload) for payload in payloads if payload)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     cutter = FrameCutter()
     parts = [stream[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -144,7 +147,7 @@ def test_any_split_of_the_stream_gives_the_same_frames(payloads: list[bytes], da
 def test_corpus_has_all_functions() -> None:
     functions = {payload[:3].decode() for payload in CORPUS}
     assert functions == FUNCTIONS
-    assert all(decode(payload) for payload in CORPUS)
+    assert all(ISO87_ASCII.decode(payload) for payload in CORPUS)
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 19, 20, 4_096])
@@ -152,6 +155,6 @@ def test_decode_of_noise_raises_only_decode_error(length: int) -> None:
     noise = random.Random(length)
     for _ in range(200):
         try:
-            decode(noise.randbytes(length))
+            ISO87_ASCII.decode(noise.randbytes(length))
         except DecodeError:
             continue

@@ -10,9 +10,8 @@ import pytest
 
 from actors.network.acquirer_session import AcquirerSession, NotConnectedError, SessionLostError
 from actors.network.card_secrets import CardSecrets
-from engine.iso8583.codec import encode
-from engine.iso8583.framing import frame
 from engine.iso8583.message import Message, as_repeat
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import network_management, refusal
 from tests.support.actors.network.support import WAIT_SECONDS, Harness, Peer, request, running_edge, until
 
@@ -90,7 +89,7 @@ async def test_unmatched_answers_are_counted(fake_edge: FakeEdge) -> None:
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     peer.send(refusal(request(9), "00"))
-    peer.writer.write(frame(b"nonsense") + b"\x00\x00")
+    peer.writer.write(ISO87_ASCII.framing.frame(b"nonsense") + b"\x00\x00")
     await until(lambda: session.unmatched == 3)
     await session.stop()
 
@@ -206,5 +205,5 @@ async def test_answer_to_a_forgotten_request_is_unmatched(fake_edge: FakeEdge) -
 
 
 def test_example_fits_a_frame() -> None:
-    assert len(encode(request())) < 4096
+    assert len(ISO87_ASCII.encode(request())) < 4096
     assert isinstance(request(), Message)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.iso8583.framing import BadFrame, FrameCutter, FrameSizeError, frame
+from engine.iso8583.framing import BadFrame, FrameCutter, FrameSizeError
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.limits import FRAME_BYTES_MAX
 
 payloads = st.lists(st.binary(min_size=1, max_size=300), max_size=8)
@@ -14,7 +15,7 @@ payloads = st.lists(st.binary(min_size=1, max_size=300), max_size=8)
 
 @given(payloads, st.data())
 def test_any_split_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(frame(payload) for payload in sent)
+    stream = b"".join(ISO87_ASCII.framing.frame(payload) for payload in sent)
     cutter = FrameCutter()
     received: list[bytes | BadFrame] = []
     while stream:
@@ -27,7 +28,7 @@ def test_any_split_gives_the_same_frames(sent: list[bytes], data: st.DataObject)
 
 def test_one_byte_at_a_time() -> None:
     cutter = FrameCutter()
-    stream = frame(b"x" * FRAME_BYTES_MAX) + frame(b"y")
+    stream = ISO87_ASCII.framing.frame(b"x" * FRAME_BYTES_MAX) + ISO87_ASCII.framing.frame(b"y")
     frames = [cut for byte in stream for cut in cutter.feed(bytes([byte]))]
     assert frames == [b"x" * FRAME_BYTES_MAX, b"y"]
 
@@ -39,14 +40,14 @@ def test_frame_is_partial_from_its_first_byte() -> None:
 
 
 def test_empty_frame_is_bad() -> None:
-    assert FrameCutter().feed(b"\x00\x00" + frame(b"ok")) == [BadFrame(0, b""), b"ok"]
+    assert FrameCutter().feed(b"\x00\x00" + ISO87_ASCII.framing.frame(b"ok")) == [BadFrame(0, b""), b"ok"]
 
 
 @pytest.mark.parametrize("step", [1, 7, 4096, 100_000])
 def test_oversized_frame_is_skipped_to_its_end(step: int) -> None:
     announced = FRAME_BYTES_MAX + 904
     body = bytes(index % 251 for index in range(announced))
-    stream = announced.to_bytes(2, "big") + body + frame(b"next")
+    stream = announced.to_bytes(2, "big") + body + ISO87_ASCII.framing.frame(b"next")
     cutter = FrameCutter()
     frames = []
     for at in range(0, len(stream), step):
@@ -68,4 +69,4 @@ def test_repr_of_a_bad_frame_hides_its_content() -> None:
 @pytest.mark.parametrize("size", [0, FRAME_BYTES_MAX + 1])
 def test_payload_of_invalid_size_is_not_framed(size: int) -> None:
     with pytest.raises(FrameSizeError):
-        frame(b"x" * size)
+        ISO87_ASCII.framing.frame(b"x" * size)
