@@ -58,7 +58,7 @@ class Codec(Protocol):
         """The bytes of a message type indicator."""
 
 
-class Encodings(msgspec.Struct, frozen=True):
+class Encodings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a profile writes the kinds of data, unless an element has an encoding of its own."""
 
     text: Literal["ascii", "cp037", "cp1148"] = "ascii"

@@ -39,7 +39,7 @@ _SECRET: Final = frozenset({elements.TAG_CVV2, elements.TAG_AUTHENTICATION})
 Tags = Mapping[str, str]
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a fact is: a field, ``length`` characters of it ``at`` a position from 0, or the value of a
     ``tag``. With ``equals``, the fact is present if the place holds that text."""
 
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
     equals: str | None = None
 
 
-class TlvFormat(msgspec.Struct, frozen=True):
+class TlvFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Widths in characters of the tags and of the decimal lengths of a TLV field."""
 
     tag_chars: int

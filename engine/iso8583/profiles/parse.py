@@ -5,20 +5,25 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from engine.iso8583.private_data import Place, TlvFormat
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles.build import DescriptionError, Path, build
-from engine.iso8583.profiles.description import Description, merged
+from engine.iso8583.profiles.description import Description, Element, merged
 from engine.iso8583.profiles.shipped import DESCRIPTIONS
 
 _SECTION: Final = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
 _MEMBER: Final = re.compile(r"\s*([\w.\-\"' ]+?)\s*=")
 _TOML_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
 _INVALID_PATH: Final = re.compile(r" - at `(?:key in )?\$(.*)`")
-_STEP: Final = re.compile(r"\.(\w+)|\[(?:\.\.\.|\d+)\]")
+_STEP: Final = re.compile(r"\.(\w+)")
+_TABLES: Final[dict[str, type[msgspec.Struct]]] = {"elements": Element, "private": Place, "tlv": TlvFormat}
+"""Sections with an entry for each element or fact."""
+
+Converted = TypeVar("Converted")
 
 
 class ProfileError(ValueError):
@@ -41,13 +46,28 @@ def parse_profile(text: str, file: str) -> Profile:
         raise _toml_error(error, text, file) from None
     lines = _lines(text)
     try:
-        description = msgspec.convert(content, Description)
-    except msgspec.ValidationError as error:
-        raise _invalid(error, lines, file) from None
-    try:
-        return build(_with_base(description))
+        for section, members in _TABLES.items():
+            _check_table(section, content.get(section), members)
+        return build(_with_base(_converted(content, Description, ())))
     except DescriptionError as error:
         raise _error(file, lines, error.path, error.problem) from None
+
+
+def _check_table(section: str, table: Any, members: type[msgspec.Struct]) -> None:
+    """Check each entry on its own, because errors of a whole table do not name the entry."""
+    if isinstance(table, dict):
+        for key, entry in table.items():
+            _converted(entry, members, (section, key))
+
+
+def _converted(content: Any, into: type[Converted], path: Path) -> Converted:
+    try:
+        return msgspec.convert(content, into)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = _INVALID_PATH.search(text)
+        steps = tuple(_STEP.findall(found[1])) if found else ()
+        raise DescriptionError((*path, *steps), text if found is None else text[: found.start()]) from None
 
 
 def _with_base(description: Description) -> Description:
@@ -83,15 +103,6 @@ def _error(file: str, lines: dict[Path, int], path: Path, problem: str) -> Profi
     while known and known not in lines:
         known = known[:-1]
     return ProfileError(file, lines.get(known, 1), ".".join(path), problem)
-
-
-def _invalid(error: msgspec.ValidationError, lines: dict[Path, int], file: str) -> ProfileError:
-    """The path in the error has ``[...]`` for keys of tables, so the line is found by the known members."""
-    text = str(error)
-    found = _INVALID_PATH.search(text)
-    problem = text if found is None else text[: found.start()]
-    path = tuple(step for step in _STEP.findall(found[1]) if step) if found else ()
-    return _error(file, lines, path, problem)
 
 
 def _toml_error(error: tomllib.TOMLDecodeError, text: str, file: str) -> ProfileError:
