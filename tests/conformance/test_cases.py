@@ -36,6 +36,7 @@ from tests.support.conformance.peer import Document, Network
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _tenants = count(1)
+_arns = count(1)
 
 
 @pytest.fixture(scope="module")
@@ -355,8 +356,9 @@ async def test_case_26_presented_refund_posts_once(acquirer: Acquirer) -> None:
 async def test_case_26_each_partial_refund_is_credited(acquirer: Acquirer) -> None:
     await acquirer.authorize("60.00", "c26c")
     assert await acquirer.present("60.00", "c26c") == "00"
-    for arn in ("1", "2", "2"):
-        assert await acquirer.present("10.00", "c26c", arn=arn.zfill(23), refund=True) == "00"
+    first, second = (f"9{next(_arns):022d}" for _ in range(2))
+    for arn in (first, second, second):
+        assert await acquirer.present("10.00", "c26c", arn=arn, refund=True) == "00"
     assert await acquirer.balance() == ("60.00", "0.00", "60.00")
 
 

@@ -6,10 +6,10 @@ Tests write documents in the 1987 version (``Document``); a dialect sends and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import iso8583
 from iso8583.specs import default_ascii
@@ -96,12 +96,14 @@ _POINTS_OF_SERVICE: Final = {"05": "000001500000", "90": "000001200000", "07": "
 _PRESENCES: Final = {"59": ("5", "6"), "08": ("3", "6")}
 _COUNTRIES: Final = {"IE": "IRL", "GB": "GBR", "US": "USA"}
 _YEAR: Final = "26"
+_CHANGED: Final = {"12", "13", "18", "22", "25", "39", "43", "70", "90", "95"}
+"""Elements of the 1987 version that the 1993 version has in another form."""
 
 
 def _to_1993(document: Document) -> Document:
     mti, fields = document["t"], {key: value for key, value in document.items() if key != "t"}
     own: Document = {"t": f"1{mti[1:]}" if mti[1] != "8" else f"18{mti[2]}{int(mti[3]) + 4}"}
-    own |= {key: fields.pop(key) for key in list(fields) if int(key) not in (12, 13, 18, 22, 25, 39, 43, 70, 90, 95)}
+    own |= {key: fields.pop(key) for key in list(fields) if key not in _CHANGED}
     if "7" in own:
         own["12"] = _YEAR + own["7"]
     if "18" in fields:
@@ -121,7 +123,7 @@ def _to_1993(document: Document) -> Document:
         acquirer = text[20:31].lstrip("0")
         own["56"] = f"1{text[1:10]}{_YEAR}{text[10:20]}{len(acquirer):02d}{acquirer}"
     if "95" in fields:
-        own["30"] = fields["4"] + "0" * 12
+        own["30"] = document["4"] + "0" * 12
         own["4"] = fields["95"][:12]
         own["24"] = "401"
     if "70" in fields:
@@ -131,6 +133,8 @@ def _to_1993(document: Document) -> Document:
 
 def _from_1993(own: Document) -> Document:
     document = own | {"t": f"0{own['t'][1:3]}0", "39": _CODES[own["39"]]}
+    if (own["t"], own["39"], own.get("4")) == ("1110", "000", "0" * 12):
+        document["39"] = "85"  # the version has no code of its own for a verified card
     if "12" in own:
         document |= {"12": own["12"][6:], "13": own["12"][2:6]}
     if "24" in own:
@@ -147,8 +151,20 @@ class Dialect:
 
     name: str
     spec: Spec
+    digits: Set[int] = frozenset()
+    """Fields that hold only digits."""
+    bytes_: Set[int] = frozenset()
+    """Fields that hold bytes."""
     to_own: Callable[[Document], Document] = dict
     from_own: Callable[[Document], Document] = dict
+
+    def kind(self, number: int) -> Literal["digits", "track", "bytes", "text"]:
+        """The characters that a field may hold."""
+        if number in _TRACKS:
+            return "track"
+        if number in self.bytes_:
+            return "bytes"
+        return "digits" if number in self.digits else "text"
 
     def encode(self, document: Document) -> bytes:
         """The payload of ``document``."""
@@ -164,10 +180,17 @@ class Dialect:
 DIALECTS: Final = {
     each.name: each
     for each in (
-        Dialect("iso87-ascii", default_ascii),
-        Dialect("iso87-binary", _binary()),
-        Dialect("iso87-ebcdic", _ebcdic()),
-        Dialect("iso93-ascii", _ascii_1993(), _to_1993, _from_1993),
+        Dialect("iso87-ascii", default_ascii, _DIGITS_1987, _BYTES_1987),
+        Dialect("iso87-binary", _binary(), _DIGITS_1987, _BYTES_1987),
+        Dialect("iso87-ebcdic", _ebcdic(), _DIGITS_1987, _BYTES_1987),
+        Dialect(
+            "iso93-ascii",
+            _ascii_1993(),
+            frozenset({3, 4, 11, 12}),
+            frozenset({52, 53, 55, 64, 96, 128}),
+            _to_1993,
+            _from_1993,
+        ),
     )
 }
 ASCII: Final = DIALECTS["iso87-ascii"]
