@@ -51,6 +51,7 @@ class MessageTypes:
         self._version = _VERSION_DIGITS[version]
         self._first = {function: originals[0] for function, originals in mtis.items() if originals}
         self.requests: dict[str, MessageType] = {}
+        self._answers: dict[str, str] = {}
         for function, originals in mtis.items():
             for mti in originals:
                 self._add(function, mti)
@@ -68,6 +69,10 @@ class MessageTypes:
         """The MTI of the answer to a request; equal for an original and its repeats."""
         known = self.requests.get(mti)
         return _response_mti(mti) if known is None else known.response
+
+    def canonical_answer(self, mti: str) -> str:
+        """The MTI in the 1987 version of an answer."""
+        return self._answers.get(mti, f"0{mti[1:3]}0")
 
     def is_repeat(self, mti: str) -> bool:
         """Whether ``mti`` is the repeat of an earlier message (``0101``, ``0121``, ``0401``)."""
@@ -96,6 +101,7 @@ class MessageTypes:
             canonical = _CANONICAL[function]
         response = _response_mti(mti)
         repeat = f"{mti[:3]}{int(mti[3]) + 1}"
+        self._answers[response] = _response_mti(canonical)
         self.requests[mti] = MessageType(function, False, response, canonical)
         self.requests[repeat] = MessageType(function, True, response, f"{canonical[:3]}1")
 

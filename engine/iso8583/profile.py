@@ -104,8 +104,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             fields[_PRIVATE] = write_private(dict(tags))
         if _RESPONSE_CODE in fields:
             fields[_RESPONSE_CODE] = self.codes.canonical(message.fields[_RESPONSE_CODE])
-        mti = message.mti
-        return Message(f"0{mti[1:3]}0", fields)
+        return Message(self.messages.canonical_answer(message.mti), fields)
 
     def own_request(self, canonical: Message, now_ms: int) -> Message:
         """A request of this profile from one in the form of the 1987 version. ``now_ms`` gives the year."""

@@ -18,7 +18,7 @@ from engine.iso8583.profiles.shipped import DESCRIPTIONS
 _SECTION: Final = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
 _MEMBER: Final = re.compile(r"\s*([\w.\-\"' ]+?)\s*=")
 _TOML_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
-_INVALID_PATH: Final = re.compile(r" - at `(?:key in )?\$(.*)`")
+_INVALID_PATH: Final = re.compile(r" - at (?:`key` in )?`\$(.*)`")
 _STEP: Final = re.compile(r"\.(\w+)")
 _TABLES: Final[dict[str, type[msgspec.Struct]]] = {"elements": Element, "private": Place, "tlv": TlvFormat}
 """Sections with an entry for each element or fact."""
@@ -88,7 +88,8 @@ def _lines(text: str) -> dict[Path, int]:
     for number, line in enumerate(text.splitlines(), 1):
         if opened := _SECTION.fullmatch(line):
             section = _keys(opened[1])
-            lines.setdefault(section, number)
+            for depth in range(1, len(section) + 1):
+                lines.setdefault(section[:depth], number)
         elif member := _MEMBER.match(line):
             lines.setdefault((*section, *_keys(member[1])), number)
     return lines

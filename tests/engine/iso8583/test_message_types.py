@@ -50,6 +50,7 @@ def test_financial_request_can_be_an_authorization() -> None:
     types = MessageTypes("1987", {**MTIS_1987, "authorization": ("0100", "0200")})
     assert types.requests["0201"] == MessageType("authorization", True, "0210", "0101")
     assert types.own_mti("0101") == "0101"
+    assert types.canonical_answer("0210") == "0110"
     assert types.authorizations == ("0100", "0200")
 
 
