@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.iso8583.framing import BadFrame, FrameCutter, FrameSizeError
+from engine.iso8583.framing import BadFrame, FrameCutter, FrameSizeError, Framing
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.limits import FRAME_BYTES_MAX
 
@@ -70,3 +70,55 @@ def test_repr_of_a_bad_frame_hides_its_content() -> None:
 def test_payload_of_invalid_size_is_not_framed(size: int) -> None:
     with pytest.raises(FrameSizeError):
         ISO87_ASCII.framing.frame(b"x" * size)
+
+
+# Each row: framing, payload and its frame.
+KINDS = [
+    (Framing("binary-4"), b"abc", b"\x00\x00\x00\x03abc"),
+    (Framing("ascii-4"), b"abc", b"0003abc"),
+    (Framing("in-header", 4, 2, 2), b"HH\x00\x00body", b"HH\x00\x08body"),
+    (Framing("in-header", 4, 2, 2, False), b"HH\x00\x00body", b"HH\x00\x04body"),
+]
+
+
+@pytest.mark.parametrize(("framing", "payload", "framed"), KINDS)
+def test_each_kind_of_length_is_written_and_read(framing: Framing, payload: bytes, framed: bytes) -> None:
+    assert framing.frame(payload) == framed
+    received = framed[framing.before_payload :]
+    for step in (1, 3, 100):
+        cutter = FrameCutter(framing)
+        stream = framed * 3
+        frames = [each for at in range(0, len(stream), step) for each in cutter.feed(stream[at : at + step])]
+        assert frames == [received] * 3
+        assert not cutter.partial
+
+
+@pytest.mark.parametrize(
+    ("framing", "stream"),
+    [
+        (Framing("ascii-4"), b"GET / HTTP/1.1"),
+        (Framing("ascii-4"), b"-001x"),
+        (Framing("in-header", 4, 2, 2), b"HH\x00\x03body"),
+    ],
+)
+def test_length_that_is_no_number_breaks_the_stream(framing: Framing, stream: bytes) -> None:
+    cutter = FrameCutter(framing)
+    assert cutter.feed(stream) == [BadFrame(0, b"", broken=True)]
+    assert cutter.feed(framing.frame(b"HHHHbody")) == []
+    assert not cutter.partial
+
+
+@pytest.mark.parametrize("framing", [Framing("binary-4"), Framing("ascii-4")])
+def test_oversized_frame_of_each_kind_is_skipped(framing: Framing) -> None:
+    announced = FRAME_BYTES_MAX + 5
+    prefix = b"%04d" % announced if framing.kind == "ascii-4" else announced.to_bytes(4, "big")
+    stream = prefix + b"x" * announced + framing.frame(b"next")
+    assert FrameCutter(framing).feed(stream) == [BadFrame(announced, b"x" * FRAME_BYTES_MAX), b"next"]
+
+
+@pytest.mark.parametrize(
+    ("framing", "payload"), [(Framing("in-header", 8, 2, 2), b"short"), (Framing("in-header", 4, 2, 1), b"x" * 300)]
+)
+def test_payload_that_does_not_fit_its_header_is_not_framed(framing: Framing, payload: bytes) -> None:
+    with pytest.raises(FrameSizeError):
+        framing.frame(payload)
