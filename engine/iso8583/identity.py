@@ -98,7 +98,7 @@ def late_reversal_key(command_key: bytes) -> bytes:
     return _digest(f"{LATE}|{command_key.hex()}")
 
 
-def fingerprint(message: Message, key: bytes, *, presents: bool | None = None) -> bytes:
+def fingerprint(message: Message, key: bytes, presents: bool | None = None) -> bytes:
     """Sixteen bytes that are equal for a message and its true repeats: a hash of all fields except the repeat
     digit of the MTI and the fields that change in repeats of the class.
 

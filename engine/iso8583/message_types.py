@@ -55,6 +55,9 @@ class MessageTypes:
         for function, originals in mtis.items():
             for mti in originals:
                 self._add(function, mti)
+        self.presentments: Final = frozenset(
+            mti for mti, known in self.requests.items() if known.function == "presentment"
+        )
         self.authorizations: Final = tuple(mtis.get("authorization", ()))
         """Original authorizations, the only messages that are refused under overload."""
 

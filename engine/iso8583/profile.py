@@ -7,7 +7,7 @@ this package take it wherever a network may differ. Inside, messages have the fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -40,6 +40,10 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     framing: Framing
     header: MessageHeader | None
     codec: Codec
+    decode: Callable[[bytes], Message]
+    """``codec.decode``: the message in a payload, a frame without its length header."""
+    encode: Callable[[Message], bytes]
+    """``codec.encode``."""
     messages: MessageTypes
     private: PrivateData
     codes: ResponseCodes
@@ -56,14 +60,6 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """Bytes before the MTI."""
         return 0 if self.header is None else len(self.header.value)
 
-    def decode(self, payload: bytes) -> Message:
-        """The message in ``payload`` (a frame without its length header). Raises ``DecodeError``."""
-        return self.codec.decode(payload)
-
-    def encode(self, message: Message) -> bytes:
-        """The bytes of ``message``. Raises ``EncodeError``."""
-        return self.codec.encode(message)
-
     def function(self, mti: str) -> Function | None:
         """The function of a request; ``None`` if the profile has no such message."""
         known = self.messages.requests.get(mti)
@@ -71,11 +67,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def fingerprint(self, message: Message, key: bytes) -> bytes:
         """``identity.fingerprint`` of a request."""
-        return fingerprint(message, key, presents=self.function(message.mti) == "presentment")
-
-    def answer_header(self, request: Message) -> bytes:
-        """The message header of the answer to ``request``."""
-        return b"" if self.header is None else self.header.answer(request.header)
+        return fingerprint(message, key, message.mti in self.messages.presentments)
 
     def to_canonical(self, message: Message) -> tuple[Message, Tags]:
         """A request in the form of the 1987 version, and its private facts. Raises ``ElementError``."""

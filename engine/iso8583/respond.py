@@ -54,8 +54,13 @@ def _response(request: Message, response_code: str, reason: str | None, profile:
     fields = request.fields
     mti = request.mti
     echoed = {number: fields[number] for number in profile.echoed if number in fields}
-    echoed[39] = profile.codes.own(response_code, profile.function(mti), reason)
-    return Message(profile.messages.response_mti(mti), echoed, profile.answer_header(request))
+    if not profile.codes.unchanged:
+        response_code = profile.codes.own(response_code, profile.function(mti), reason)
+    echoed[39] = response_code
+    response_mti = profile.messages.response_mti(mti)
+    if profile.header is None:
+        return Message(response_mti, echoed)
+    return Message(response_mti, echoed, profile.header.answer(request.header))
 
 
 def answered(request: Message, answer: WireAnswer, profile: Profile = ISO87_ASCII) -> Message:

@@ -64,7 +64,7 @@ class ResponseCodes:
         self._by_code = dict(by_code or {})
         self._by_reason = dict(by_reason or {})
         self._accepted = dict(accepted or {})
-        self._unchanged = not (self._by_code or self._by_reason or self._accepted)
+        self.unchanged = not (self._by_code or self._by_reason or self._accepted)
         self._canonical: dict[str, str] = dict.fromkeys(self._accepted.values(), APPROVED)
         for code, own in self._by_code.items():
             self._canonical.setdefault(own, code)
@@ -78,7 +78,7 @@ class ResponseCodes:
 
     def own(self, response_code: str, function: Function | None, reason: str | None = None) -> str:
         """The profile's code for ``response_code`` in the answer to a ``function``."""
-        if self._unchanged:
+        if self.unchanged:
             return response_code
         if reason is not None and reason in self._by_reason:
             return self._by_reason[reason]
@@ -89,4 +89,4 @@ class ResponseCodes:
     def canonical(self, own: str) -> str:
         """The engine's code for a code of the profile. Codes that the profile merges give the first of
         them."""
-        return own if self._unchanged else self._canonical.get(own, own)
+        return own if self.unchanged else self._canonical.get(own, own)

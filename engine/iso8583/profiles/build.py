@@ -65,12 +65,16 @@ def build(description: Description) -> Profile:
     messages = _messages(description, version)
     private = _private(description, table)
     codes = _codes(description, version, table)
+    if header is not None:
+        codec = HeaderCodec(codec, header)
     return Profile(
         name=description.name,
         version=version,
         framing=_framing(description.frame or Frame(), header),
         header=header,
-        codec=codec if header is None else HeaderCodec(codec, header),
+        codec=codec,
+        decode=codec.decode,
+        encode=codec.encode,
         messages=messages,
         private=private,
         codes=codes,

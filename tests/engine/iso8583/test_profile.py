@@ -99,7 +99,6 @@ def test_reason_of_a_decline_has_its_own_code() -> None:
 def test_header_of_an_answer_has_exchanged_ids() -> None:
     request = Message("0200", MAPPED.own_request(REQUEST, AT_MS).fields, bytes.fromhex("60aaaabbbb"))
     assert MAPPED.encode(refusal(request, "51", MAPPED))[:5] == bytes.fromhex("60bbbbaaaa")
-    assert ISO87_ASCII.answer_header(REQUEST) == b""
 
 
 def test_further_identity_field_is_mandatory() -> None:
