@@ -95,8 +95,10 @@ dashboards: $(VENV)/.dev ## write Grafana's dashboards from code, and start Prom
 	@exec $(BIN)/python -m ops.prometheus $(PROMETHEUS)
 
 codecs: $(VENV)/.dev ## record what an ISO 8583 implementation from npm encodes, for the tests (needs Node.js and npm)
-	@npm ci --silent --no-fund --no-audit --prefix tests/support/conformance/npm
-	@$(BIN)/python -m tests.support.conformance.npm.record
+	@mkdir -p $(VENV)/npm
+	@cp tests/support/conformance/npm/package*.json $(VENV)/npm
+	@npm ci --silent --no-fund --no-audit --prefix $(VENV)/npm
+	@NODE_PATH=$(VENV)/npm/node_modules $(BIN)/python -m tests.support.conformance.npm.record
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock

@@ -43,7 +43,8 @@ _BACKLOG = 512
 class Edge:
     """The server, its connections, and the admission of requests. A second ``stop`` has no effect.
 
-    ``profile``: the dialect of all its connections. ``congested`` returns whether the queues to all owners are so long that new authorizations are refused.
+    ``profile`` is the dialect of all its connections.
+    ``congested`` returns whether the queues to all owners are so long that new authorizations are refused.
     ``deferred`` returns how many open requests wait for decision endpoints of programmes: they do not count
     towards ``open_max``, so a slow endpoint does not take capacity from other programmes.
     """

@@ -125,9 +125,9 @@ class Respondent:
         self._idle.set()
 
     def respond(self, requester: Requester, message: Message, since: float | None = None) -> None:
-        """Answer ``message``, whose function in its profile is one of ``content.FUNCTIONS``, now or later, exactly once.
-        ``since``: its arrival in the loop's time, never earlier than that of the message before; now if
-        ``None``."""
+        """Answer ``message``, whose function in the requester's profile is one of ``content.FUNCTIONS``, now
+        or later, exactly once. ``since``: its arrival in the loop's time, never earlier than that of the
+        message before; now if ``None``."""
         try:
             content = read(message, self._verification, requester.profile)
         except ElementError:
@@ -313,9 +313,7 @@ class Respondent:
         self.counts.expired += 1
         self.seconds.observe(self._deadline_seconds)
         self._closed(exchange)
-        exchange.requester.answer(
-            refusal(exchange.message, DEADLINE_EXCEEDED, exchange.requester.profile)
-        )
+        exchange.requester.answer(refusal(exchange.message, DEADLINE_EXCEEDED, exchange.requester.profile))
 
     def _close(self, exchange: Exchange) -> bool:
         """Close ``exchange``. Returns whether it was open."""

@@ -225,8 +225,8 @@ def read_advice(
     _verification: Verification = DEFAULT_VERIFICATION,
     profile: Profile = ISO87_ASCII,
 ) -> Advice:
-    """The content of an 0120 or 0121. Without DE39 it reports an approval. Its amount is the final one, unless
-    the network of ``profile`` advises increments. A refund has no hold to correct, so it cannot be
+    """The content of an 0120 or 0121. Without DE39 it reports an approval. Its amount is the final one,
+    unless the network of ``profile`` advises increments. A refund has no hold to correct, so it cannot be
     advised."""
     message, tags = profile.to_canonical(message)
     fields = message.fields

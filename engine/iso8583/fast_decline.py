@@ -111,7 +111,9 @@ class _TextDecline:
 
     def _stretches(self, fields: list[Field]) -> tuple[_Stretch, ...]:
         stretches = []
-        for (echoed, fixed), group in groupby(fields, lambda each: (each[0] in self._echoed, each[2] is None)):
+        for (echoed, fixed), group in groupby(
+            fields, lambda each: (each[0] in self._echoed, each[2] is None)
+        ):
             if fixed:
                 stretches.append(_Stretch(echoed, sum(size for _, _, _, size, _ in group)))
             else:

@@ -18,7 +18,9 @@ Encoding = Literal["ascii", "cp037", "cp1148", "bcd-right", "bcd-left", "hex", "
 LengthEncoding = Literal["text", "bcd", "binary"]
 Counting = Literal["digits", "bytes"]
 
-_NOTATION: Final = re.compile(r"(x\+n|n|z|b|a|p|s|an|as|ap|ns|anp|ans)(\.{2,4}(?!\.))?([1-9]\d{0,3})", re.ASCII)
+_NOTATION: Final = re.compile(
+    r"(x\+n|n|z|b|a|p|s|an|as|ap|ns|anp|ans)(\.{2,4}(?!\.))?([1-9]\d{0,3})", re.ASCII
+)
 _KINDS: Final[dict[str, Kind]] = {"n": "n", "z": "z", "b": "b"}
 _LINE: Final = re.compile(r"(\d+)(?:-(\d+))? +(\S+) +(.+)", re.ASCII)
 

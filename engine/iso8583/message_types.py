@@ -62,8 +62,8 @@ class MessageTypes:
         """Original authorizations, the only messages that are refused under overload."""
 
     def is_request(self, mti: str) -> bool:
-        """Whether ``mti`` expects an answer: a request (function 0) or an advice (function 2) of this version,
-        original or repeat, also of a class that the profile does not have."""
+        """Whether ``mti`` expects an answer: a request (function 0) or an advice (function 2) of this
+        version, original or repeat, also of a class that the profile does not have."""
         if mti in self.requests:
             return True
         return mti[0] == self._version and mti[2] in "02" and mti[3] in "01"
@@ -85,12 +85,13 @@ class MessageTypes:
         """The MTI of this profile for one of the 1987 version, original or repeat."""
         original = f"{canonical[:3]}0"
         function = _FUNCTIONS[original]
-        for mti, known in self.requests.items():
-            if known.function == function and not known.repeat and known.canonical == original:
-                break
-        else:
-            mti = self._first[function]
-        return mti if canonical == original else f"{mti[:3]}{int(mti[3]) + 1}"
+        equal = (
+            mti
+            for mti, known in self.requests.items()
+            if known.function == function and not known.repeat and known.canonical == original
+        )
+        own = next(equal, self._first[function])
+        return own if canonical == original else f"{own[:3]}{int(own[3]) + 1}"
 
     def _add(self, function: Function, mti: str) -> None:
         if len(mti) != 4 or not (mti.isascii() and mti.isdecimal()):

@@ -36,7 +36,7 @@ _CONTINUES: Final = 1 << (BITMAP_FIELDS - 1)
 """The first bit of a bitmap: another bitmap follows."""
 
 
-class _Problem(ValueError):
+class _FieldError(ValueError):
     """A field cannot be read; ``at``: the position of the fault."""
 
     def __init__(self, at: int, problem: str) -> None:
@@ -49,7 +49,7 @@ class _Field(msgspec.Struct, frozen=True):
 
     number: int
     read: Callable[[bytes, int], tuple[str, int]]
-    """Value and position after it, of the field at a position. Raises ``_Problem``."""
+    """Value and position after it, of the field at a position. Raises ``_FieldError``."""
     write: Callable[[str], bytes]
     """Raises ``ValueError``."""
     masked: type[str] | None
@@ -89,7 +89,7 @@ class MixedCodec:
         for field in announced:
             try:
                 value, at = field.read(payload, at)
-            except _Problem as problem:
+            except _FieldError as problem:
                 raise DecodeError(f"DE{field.number}", problem.at, str(problem), message) from None
             fields[field.number] = value if field.masked is None else field.masked(value)
         if at != len(payload):
@@ -169,7 +169,7 @@ def _fixed(
     def read(payload: bytes, at: int) -> tuple[str, int]:
         stop = at + size
         if stop > len(payload):
-            raise _Problem(at, "is cut short")
+            raise _FieldError(at, "is cut short")
         return _value(values, payload, at, stop, units), stop
 
     def write(value: str) -> bytes:
@@ -197,10 +197,10 @@ def _variable(
         except ValueError:
             count = None
         if count is None or count > count_max:
-            raise _Problem(at, f"has no length up to {count_max}")
+            raise _FieldError(at, f"has no length up to {count_max}")
         stop = start + (count if in_bytes else values.bytes_of(count))
         if stop > len(payload):
-            raise _Problem(start, "is cut short")
+            raise _FieldError(start, "is cut short")
         units = 2 * count if in_bytes else count
         return _value(values, payload, start, stop, units), stop
 
@@ -218,7 +218,7 @@ def _value(values: ValueCodec, payload: bytes, start: int, stop: int, units: int
     try:
         return values.read(payload[start:stop], units)
     except ValueError as problem:
-        raise _Problem(start, str(problem)) from None
+        raise _FieldError(start, str(problem)) from None
 
 
 class _Prefix(msgspec.Struct, frozen=True):

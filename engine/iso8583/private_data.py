@@ -171,10 +171,8 @@ def secret_fields(places: Mapping[str, Place]) -> Iterable[int]:
 
 def _found(place: Place, fields: Mapping[int, str], nested: Mapping[int, Mapping[str, str]]) -> str | None:
     """The text at ``place`` without trailing spaces; ``None`` if it is absent or blank."""
-    if place.tag is not None:
-        text = nested.get(place.field, {}).get(place.tag)
-    else:
-        text = fields.get(place.field)
+    inside = nested.get(place.field, {})
+    text = fields.get(place.field) if place.tag is None else inside.get(place.tag)
     if text is None:
         return None
     if place.at is not None and place.length is not None:

@@ -29,7 +29,7 @@ class ValueCodec(Protocol):
     def bytes_of(self, units: int) -> int:
         """The bytes of so many units."""
 
-    def read(self, data: bytes, units: int) -> str:
+    def read(self, data: bytes, units: int, /) -> str:
         """The text in ``data``, which has ``bytes_of(units)`` bytes."""
 
     def write(self, value: str) -> bytes:
@@ -46,7 +46,7 @@ class _Text:
     def bytes_of(self, units: int) -> int:
         return units
 
-    def read(self, data: bytes, units: int) -> str:
+    def read(self, data: bytes, _units: int, /) -> str:
         try:
             text = data.decode(self._codec)
         except UnicodeDecodeError:
@@ -83,7 +83,7 @@ class _Packed:
     def bytes_of(self, units: int) -> int:
         return (units + 1) // 2
 
-    def read(self, data: bytes, units: int) -> str:
+    def read(self, data: bytes, units: int, /) -> str:
         digits = data.hex().upper()
         if units % 2:
             padding = digits[-1] if self._left else digits[0]
@@ -118,7 +118,7 @@ class _Raw:
     def bytes_of(self, units: int) -> int:
         return (units + 1) // 2
 
-    def read(self, data: bytes, units: int) -> str:
+    def read(self, data: bytes, _units: int, /) -> str:
         return data.hex().upper()
 
     def write(self, value: str) -> bytes:

@@ -1,8 +1,8 @@
 """The cases of the table in ``ops/docs/WIRE.md``, on the whole path: wire, journal, balance, transactions,
 events.
 
-Each test runs on every shipped profile. The tests have the numbers of the table. Cases 34 to 38 need a delegated programme (``test_stand_in.py``);
-case 42 needs a second owner (``tests/actors/shards``).
+Each test runs on every shipped profile. The tests have the numbers of the table. Cases 34 to 38 need a
+delegated programme (``test_stand_in.py``); case 42 needs a second owner (``tests/actors/shards``).
 """
 
 from __future__ import annotations

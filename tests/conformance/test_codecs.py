@@ -1,7 +1,7 @@
 """The codec of each shipped profile equals two other implementations, over random messages.
 
-pyiso8583 runs beside it, with specifications of the tests. jspos, from npm, was run over ``COUNT`` messages of
-each profile by ``make codecs``, which recorded digests of its encodings.
+pyiso8583 runs beside it, with specifications of the tests. jspos, from npm, was run over ``COUNT`` messages
+of each profile by ``make codecs``, which recorded digests of its encodings.
 """
 
 from __future__ import annotations

@@ -48,7 +48,11 @@ async def test_third_malformed_frame_ends_the_connection(harness: Harness) -> No
 
 async def test_frame_without_header_gets_no_answer(harness: Harness) -> None:
     async with harness.peer() as peer:
-        peer.writer.write(ISO87_ASCII.framing.frame(b"x") + b"\x00\x00" + ISO87_ASCII.framing.frame(ISO87_ASCII.encode(Message("0110", {39: "00"}))))
+        peer.writer.write(
+            ISO87_ASCII.framing.frame(b"x")
+            + b"\x00\x00"
+            + ISO87_ASCII.framing.frame(ISO87_ASCII.encode(Message("0110", {39: "00"})))
+        )
         assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 

@@ -47,7 +47,9 @@ sales = st.builds(
 
 @given(sales)
 def test_authorization_request_is_read_back_unchanged(sale: Sale) -> None:
-    request = read_authorization(ISO87_ASCII.decode(ISO87_ASCII.encode(authorization_request(sale, REFERENCES))))
+    request = read_authorization(
+        ISO87_ASCII.decode(ISO87_ASCII.encode(authorization_request(sale, REFERENCES)))
+    )
     same = (
         "pan",
         "amount_minor",

@@ -20,16 +20,16 @@ from engine.iso8583.formats import FieldFormat, read_format, read_table
         ("x+n8", "text", 9, 0),
     ],
 )
-def test_notation_gives_kind_size_and_prefix(
-    notation: str, kind: str, size: int, prefix_digits: int
-) -> None:
+def test_notation_gives_kind_size_and_prefix(notation: str, kind: str, size: int, prefix_digits: int) -> None:
     read = read_format(48, notation, "name")
     assert (read.kind, read.size, read.prefix_digits) == (kind, size, prefix_digits)
 
 
-@pytest.mark.parametrize("notation", ["", "n", "n0", "q6", "n.6", "n.....6", "n 6", "n..100", "an..1000", "6n"])
+@pytest.mark.parametrize(
+    "notation", ["", "n", "n0", "q6", "n.6", "n.....6", "n 6", "n..100", "an..1000", "6n"]
+)
 def test_other_notation_is_refused(notation: str) -> None:
-    with pytest.raises(ValueError, match="format|prefix"):
+    with pytest.raises(ValueError, match=r"format|prefix"):
         read_format(48, notation, "name")
 
 

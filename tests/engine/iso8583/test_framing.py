@@ -117,7 +117,8 @@ def test_oversized_frame_of_each_kind_is_skipped(framing: Framing) -> None:
 
 
 @pytest.mark.parametrize(
-    ("framing", "payload"), [(Framing("in-header", 8, 2, 2), b"short"), (Framing("in-header", 4, 2, 1), b"x" * 300)]
+    ("framing", "payload"),
+    [(Framing("in-header", 8, 2, 2), b"short"), (Framing("in-header", 4, 2, 1), b"x" * 300)],
 )
 def test_payload_that_does_not_fit_its_header_is_not_framed(framing: Framing, payload: bytes) -> None:
     with pytest.raises(FrameSizeError):

@@ -50,7 +50,13 @@ def test_facts_are_written_to_their_places() -> None:
     fields: dict[int, str] = {}
     FACTS.write(
         fields,
-        {TAG_CVV2: "737", TAG_PARTIAL: "", TAG_NETWORK_TXN_ID: "NET1", TAG_OPERATION: "INC", TAG_SCENARIO: "x"},
+        {
+            TAG_CVV2: "737",
+            TAG_PARTIAL: "",
+            TAG_NETWORK_TXN_ID: "NET1",
+            TAG_OPERATION: "INC",
+            TAG_SCENARIO: "x",
+        },
     )
     assert {number: value[:] for number, value in fields.items()} == {
         60: "Y     737 ",

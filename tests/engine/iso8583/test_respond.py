@@ -56,7 +56,9 @@ def test_follow_up_response_has_the_authorization_id_if_known(mti: str) -> None:
 
 def test_repeat_gets_the_same_bytes() -> None:
     stored = answer("10", 5_00, "ABC123")
-    assert ISO87_ASCII.encode(answered(as_repeat(REQUEST), stored)) == ISO87_ASCII.encode(answered(REQUEST, stored))
+    assert ISO87_ASCII.encode(answered(as_repeat(REQUEST), stored)) == ISO87_ASCII.encode(
+        answered(REQUEST, stored)
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_packed_track_has_d_for_the_separator() -> None:
     ],
 )
 def test_unsuitable_value_is_not_written(encoding: Encoding, value: str) -> None:
-    with pytest.raises(ValueError, match="is not|holds"):
+    with pytest.raises(ValueError, match=r"is not|holds"):
         value_codec(encoding).write(value)
 
 
@@ -68,7 +68,7 @@ def test_unsuitable_value_is_not_written(encoding: Encoding, value: str) -> None
     ],
 )
 def test_unsuitable_bytes_are_not_read(encoding: Encoding, data: bytes, units: int) -> None:
-    with pytest.raises(ValueError, match="is not|holds"):
+    with pytest.raises(ValueError, match=r"is not|holds"):
         value_codec(encoding).read(data, units)
 
 

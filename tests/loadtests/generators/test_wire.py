@@ -70,7 +70,9 @@ def test_a_filled_template_equals_the_engines_message() -> None:
     now = stamp(at_ms)
     built = b"".join((head, now.de7, b"000123", now.de12_13, middle, now.de37, b"000123", tail))
     sale = Sale(pan=CARDS[1].pan, expiry=CARDS[1].expiry, **SALE)
-    assert built == ISO87_ASCII.framing.frame(ISO87_ASCII.encode(authorization_request(sale, References(ACQUIRER_ID, "000123", at_ms))))
+    assert built == ISO87_ASCII.framing.frame(
+        ISO87_ASCII.encode(authorization_request(sale, References(ACQUIRER_ID, "000123", at_ms)))
+    )
 
 
 def test_places_are_the_offsets_of_the_values() -> None:

@@ -6,7 +6,7 @@ Tests write documents in the 1987 version (``Document``); a dialect sends and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -17,9 +17,9 @@ from iso8583.specs import default_ascii
 Document = dict[str, str]
 Spec = Mapping[str, Mapping[str, Any]]
 
-_DIGITS_1987: Final = {*range(2, 28), 32, 33, 49, 50, 51, 53, *range(66, 91), 99, 100}
+_DIGITS_1987: Final = frozenset({*range(2, 28), 32, 33, 49, 50, 51, 53, *range(66, 91), 99, 100})
 _TRACKS: Final = {35, 36}
-_BYTES_1987: Final = {52, 55, 64, 96, 128}
+_BYTES_1987: Final = frozenset({52, 55, 64, 96, 128})
 
 # Sizes of ISO 8583:1993 as published; the first column is the width of the length prefix.
 _SIZES_1993: Final = {
@@ -151,9 +151,9 @@ class Dialect:
 
     name: str
     spec: Spec
-    digits: Set[int] = frozenset()
+    digits: frozenset[int] = frozenset()
     """Fields that hold only digits."""
-    bytes_: Set[int] = frozenset()
+    bytes_: frozenset[int] = frozenset()
     """Fields that hold bytes."""
     to_own: Callable[[Document], Document] = dict
     from_own: Callable[[Document], Document] = dict

@@ -38,7 +38,12 @@ WRONG = [
     ("[private]\ncvv2 = { field = 65 }", 3, "private.cvv2", "not in the profile"),
     ("[private]\ncvv2 = { field = '48' }", 3, "private.cvv2.field", "Expected `int`, got `str`"),
     ("[private]\ncvv2 = { field = 48, at = 3 }", 3, "private.cvv2", "both at and length"),
-    ("[private]\ncvv2 = { field = 48, at = 998, length = 3 }", 3, "private.cvv2", "outside the 999 characters"),
+    (
+        "[private]\ncvv2 = { field = 48, at = 998, length = 3 }",
+        3,
+        "private.cvv2",
+        "outside the 999 characters",
+    ),
     ("[private]\ncvv2 = { field = 48, tag = '01' }", 3, "private.cvv2", "tag and [tlv.48]"),
     (
         "[tlv.48]\ntag_chars = 3\nlength_chars = 2\n[private]\ncvv2 = { field = 48, tag = '01' }",
@@ -47,7 +52,12 @@ WRONG = [
         "another width",
     ),
     ("[tlv.48]\ntag_chars = 3", 2, "tlv.48", "missing required field `length_chars`"),
-    ("[response_codes.reasons]\nbad_mood = '99'", 3, "response_codes.reasons.bad_mood", "not a decline reason"),
+    (
+        "[response_codes.reasons]\nbad_mood = '99'",
+        3,
+        "response_codes.reasons.bad_mood",
+        "not a decline reason",
+    ),
     ("[response_codes.codes]\n'51' = '116'", 2, "response_codes", "does not fit field 39"),
     ("identity = [7, 11, 37]", 2, "identity", "needs field 32"),
     ("identity = [4, 7, 11, 32]", 2, "identity", "field 4 is not repeated"),

@@ -14,5 +14,5 @@ def test_profiles_have_their_names() -> None:
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownProfileError, match="'visa'.*iso87-binary"):
+    with pytest.raises(UnknownProfileError, match=r"'visa'.*iso87-binary"):
         profile_named("visa")

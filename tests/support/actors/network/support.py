@@ -136,7 +136,9 @@ class Peer:
 
     def send(self, *messages: Message) -> None:
         """Send messages in one write."""
-        self.writer.write(b"".join(ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message)) for message in messages))
+        self.writer.write(
+            b"".join(ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message)) for message in messages)
+        )
 
     async def receive_bytes(self) -> bytes:
         """The payload of the next frame."""
