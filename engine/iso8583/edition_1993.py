@@ -64,6 +64,7 @@ _INPUT_ENTRIES: Final = {"2": "90", "5": "05", "7": "07", "A": "07", "B": "07", 
 """First digits of DE22 of the 1987 version, by position 7 (input of the card's data)."""
 _ENTRY_INPUTS: Final = {"05": "5", "95": "5", "07": "A", "91": "B", "02": "2", "80": "2", "90": "2"}
 _KEYED, _STORED = "6", "1"
+_POINT_OF_SERVICE_CHARS: Final = 12
 
 
 def to_1987(fields: Fields, tags: Tags) -> tuple[dict[int, str], Tags]:
@@ -154,6 +155,8 @@ def _write_original(original: OriginalElements, transmitted_at: str, year: int) 
 
 def _read_point_of_service(code: str) -> tuple[str, str]:
     """DE22 and DE25 of the 1987 version."""
+    if len(code) < _POINT_OF_SERVICE_CHARS:
+        raise ElementError(22, "is too short")
     presence, mode = code[4], code[6]
     condition = _ABSENT_CONDITIONS.get(presence, "71" if mode == _KEYED and presence == _PRESENT else "00")
     if mode in _INPUT_ENTRIES:

@@ -47,6 +47,10 @@ ACTION_CODES_1993: Final = {
 }
 """Action codes of ISO 8583:1993 by the code of the 1987 version."""
 
+OTHER_CODES: Final = ("21", "31", "40", "58")
+"""Codes of answers that are no decline reasons: no action, foreign institution, unsupported function, message
+class that a link may not send."""
+
 ACCEPTED_1993: Final[Mapping[Function, str]] = {"reversal": "400", "network_management": "800"}
 """The 1993 version has acceptances of its own for these functions."""
 

@@ -10,18 +10,25 @@ from typing import Final
 
 import msgspec
 
-from engine.decline import RESPONSE_CODES
-from engine.iso8583.codec import Codec, Encodings, Table, is_text_profile
+from engine.decline import APPROVED, APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES, VERIFIED
+from engine.iso8583.codec import Codec, EncodeError, Encodings, Table, is_text_profile
+from engine.iso8583.elements import TAG_AUTHORIZATION_ID, ElementError
 from engine.iso8583.formats import FieldFormat, read_format
 from engine.iso8583.framing import Framing
 from engine.iso8583.header import HeaderCodec, MessageHeader
 from engine.iso8583.identity import IdentityRule
+from engine.iso8583.message import Message
 from engine.iso8583.message_types import MTIS_1987, MTIS_1993, MessageTypes, Version
 from engine.iso8583.mixed_codec import MixedCodec
 from engine.iso8583.private_data import TAGS_BY_FACT, MappedFacts, OwnTags, Place, PrivateData, secret_fields
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles.description import ABSENT, Codes, Description, Element, Frame, Header
-from engine.iso8583.response_codes import ACCEPTED_1993, ACTION_CODES_1993, ResponseCodes
+from engine.iso8583.response_codes import (
+    ACCEPTED_1993,
+    ACTION_CODES_1993,
+    OTHER_CODES,
+    ResponseCodes,
+)
 from engine.iso8583.tables import ELEMENTS_1987, ELEMENTS_1993, with_secrets
 from engine.iso8583.text_codec import TextCodec
 
@@ -43,6 +50,16 @@ _USED: Final[Mapping[Version, tuple[int, ...]]] = {
 }
 """Elements that the engine reads or writes in every network."""
 _HEADER_BYTES_MAX: Final = 64
+_CODES: Final = (
+    *RESPONSE_CODES.values(),
+    APPROVED,
+    APPROVED_PARTIALLY,
+    VERIFIED,
+    DUPLICATE_CONFLICT,
+    *OTHER_CODES,
+)
+"""Every code that the engine answers with."""
+_AUTHORIZATION_ID: Final = "01900000-0000-7000-8000-000000000000"
 _CODE: Final = 39
 
 
@@ -67,7 +84,7 @@ def build(description: Description) -> Profile:
     codes = _codes(description, version, table)
     if header is not None:
         codec = HeaderCodec(codec, header)
-    return Profile(
+    profile = Profile(
         name=description.name,
         version=version,
         framing=_framing(description.frame or Frame(), header),
@@ -86,6 +103,23 @@ def build(description: Description) -> Profile:
         and description.response_codes is None
         and description.messages is None,
     )
+    _check_answers(profile)
+    return profile
+
+
+def _check_answers(profile: Profile) -> None:
+    """An answer that cannot be encoded would be lost after its commit, so each one is tried here."""
+    fields = {4: "0" * 12, 38: "A1B2C3", 54: "0057978D" + "0" * 12}
+    codes = sorted({profile.codes.own(code, function) for code in _CODES for function in MTIS_1987})
+    try:
+        profile.private.write(fields, {TAG_AUTHORIZATION_ID: _AUTHORIZATION_ID})
+        for code in {*codes, *profile.codes.codes}:
+            profile.encode(Message(f"{profile.messages.authorizations[0][:2]}10", {**fields, _CODE: code}))
+    except ElementError as error:
+        raise DescriptionError(("private", "authorization_id"), error.problem) from None
+    except EncodeError as error:
+        member = error.field.removeprefix("DE")
+        raise DescriptionError(("elements", member), f"cannot carry an answer: {error.problem}") from None
 
 
 def _table(description: Description, version: Version, encodings: Encodings) -> dict[int, FieldFormat]:
@@ -236,7 +270,8 @@ def _echoed(description: Description, version: Version, table: Table) -> tuple[i
     for number in _REFERENCES[version]:
         if number not in echoed:
             raise DescriptionError(("echo",), f"needs field {number}, by which answers are matched")
+    place = (description.private or {}).get("authorization_id", Place(_CODE))
     for number in echoed:
-        if number not in table or number == _CODE:
+        if number not in table or number in (_CODE, place.field):
             raise DescriptionError(("echo",), f"field {number} cannot be repeated")
     return tuple(sorted(set(echoed)))

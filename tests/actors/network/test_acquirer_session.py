@@ -88,7 +88,20 @@ network_management = ["0800"]
 )
 
 
-@pytest.mark.parametrize("profile", [*SHIPPED.values(), HOST_PROFILE], ids=lambda profile: profile.name)
+VENDOR_PROFILE = parse_profile(
+    """
+name = "vendor"
+based_on = "iso87-binary"
+frame = { length = "in-header", length_at = 2 }
+header = { value = "160100000000aaaabbbb", swaps = [[6, 8, 2]] }
+""",
+    "vendor.toml",
+)
+
+
+@pytest.mark.parametrize(
+    "profile", [*SHIPPED.values(), HOST_PROFILE, VENDOR_PROFILE], ids=lambda profile: profile.name
+)
 async def test_session_and_edge_share_a_profile(card_secrets: CardSecrets, profile: Profile) -> None:
     async with (
         running_edge(card_secrets, profile=profile) as harness,

@@ -64,6 +64,26 @@ WRONG = [
     ("increments = 'both'", 2, "increments", "Invalid enum value"),
     ("echo = [7, 11, 32, 37]", 2, "echo", "needs field 70"),
     ("echo = [7, 11, 32, 37, 39, 70]", 2, "echo", "field 39"),
+    ("echo = [7, 11, 32, 37, 63, 70]\n[private]\nauthorization_id = { field = 63 }", 2, "echo", "field 63"),
+    (
+        "[private]\nauthorization_id = { field = 44 }",
+        1,
+        "elements.44",
+        "cannot carry an answer: has 36 characters, at most 25 fit",
+    ),
+    (
+        "[private]\nauthorization_id = { field = 60, at = 0, length = 20 }",
+        3,
+        "private.authorization_id",
+        "too short",
+    ),
+    (
+        "[elements]\n39 = { format = 'n2', encoding = 'bcd-right' }",
+        3,
+        "elements.39",
+        "cannot carry an answer",
+    ),
+    ("[elements]\n4 = { format = 'n10' }", 3, "elements.4", "cannot carry an answer"),
     ("based_on = 'visa'", 2, "based_on", "is not one of iso87-ascii"),
     ("version = '1993'", 2, "version", "that it is based on"),
 ]
