@@ -24,7 +24,7 @@ CHAOS_MINUTES ?= 20
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
-.PHONY: help run demo test coverage lint format bench load chaos diagrams dashboards lock clean
+.PHONY: help run demo test coverage lint format bench load chaos diagrams dashboards codecs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,12 @@ diagrams: $(VENV)/.runtime ## write the page with the states of an authorization
 dashboards: $(VENV)/.dev ## write Grafana's dashboards from code, and start Prometheus for the running installation
 	@$(BIN)/python -m ops.grafana
 	@exec $(BIN)/python -m ops.prometheus $(PROMETHEUS)
+
+codecs: $(VENV)/.dev ## record what an ISO 8583 implementation from npm encodes, for the tests (needs Node.js and npm)
+	@mkdir -p $(VENV)/npm
+	@cp tests/support/conformance/npm/package*.json $(VENV)/npm
+	@npm ci --silent --no-fund --no-audit --prefix $(VENV)/npm
+	@NODE_PATH=$(VENV)/npm/node_modules $(BIN)/python -m tests.support.conformance.npm.record
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock

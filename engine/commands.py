@@ -33,6 +33,8 @@ class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Retrieval reference number, twelve characters (DE37)."""
     network_txn_id: str | None = None
     """The network transaction id, which all messages of a transaction share (DE48 tag 04)."""
+    further: str = ""
+    """Values of the further identity fields of the link's profile."""
 
 
 class _Command(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="command", gc=False):
@@ -151,6 +153,8 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     """Whether the network decided instead of the issuer, because no answer came in time (DE48 tag 11)."""
     merchant_amount: MerchantAmount | None = None
     """As in ``Authorize``."""
+    increment: bool = False
+    """Whether the amount is added to that of the authorization, on links that advise increments."""
 
 
 class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):

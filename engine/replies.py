@@ -31,6 +31,8 @@ class WireAnswer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="rep
     approved_minor: int = 0
     """DE4 of the response; if it is smaller than the requested amount, that is in DE54."""
     replayed: bool = False
+    reason: str | None = None
+    """The reason of a decline, for which a link's profile may have a code of its own."""
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="done"):

@@ -16,10 +16,13 @@ from actors.clock import Clock, SystemClock
 from actors.essential import start_essential
 from actors.network.framed import FramedConnection
 from engine.iso8583.acquirer import network_request
-from engine.iso8583.codec import DecodeError, decode, encode
+from engine.iso8583.codec import DecodeError, EncodeError
+from engine.iso8583.elements import ElementError
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.matching import Unanswered
 from engine.iso8583.message import Message
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import ECHO_TEST, SIGN_OFF, SIGN_ON
 from engine.limits import ECHO_SECONDS, NETWORK_TIMEOUT_MS, RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
 
@@ -52,11 +55,14 @@ class AcquirerSession:
         host: str,
         port: int,
         *,
+        profile: Profile = ISO87_ASCII,
         clock: Clock | None = None,
         echo_seconds: float = ECHO_SECONDS,
         reply_seconds: float = NETWORK_TIMEOUT_MS / 1000,
     ) -> None:
+        """``profile``: the dialect of the edge. Messages given and returned have its canonical form."""
         self._address = (host, port)
+        self._profile = profile
         self._clock = clock or SystemClock()
         self._echo_seconds = echo_seconds
         self._reply_seconds = reply_seconds
@@ -132,7 +138,7 @@ class AcquirerSession:
         try:
             async with asyncio.timeout(self._reply_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(self._count_unmatched), *self._address
+                    lambda: _Connection(self._profile, self._clock, self._count_unmatched), *self._address
                 )
         except TimeoutError:
             raise NotConnectedError from None
@@ -177,8 +183,10 @@ class AcquirerSession:
 class _Connection(FramedConnection):
     """The acquirer's side of one connection."""
 
-    def __init__(self, unmatched: Callable[[], None]) -> None:
-        super().__init__()
+    def __init__(self, profile: Profile, clock: Clock, unmatched: Callable[[], None]) -> None:
+        super().__init__(profile.framing)
+        self._profile = profile
+        self._clock = clock
         self._unmatched = unmatched
         self.unanswered: Unanswered[asyncio.Future[Message]] = Unanswered()
         self.lost = asyncio.Event()
@@ -187,7 +195,7 @@ class _Connection(FramedConnection):
 
     def ask(self, message: Message) -> asyncio.Future[Message]:
         """Send ``message``. A repeat shares the future of its original while that has no answer."""
-        payload = encode(message)
+        payload = self._encode(message)
         future: asyncio.Future[Message] = self._loop.create_future()
         future.add_done_callback(_retrieve)
         if not self.open:
@@ -200,8 +208,8 @@ class _Connection(FramedConnection):
     def frame_received(self, payload: bytes) -> None:
         self.received += 1
         try:
-            answer = decode(payload)
-        except DecodeError:
+            answer = self._profile.read_answer(self._profile.decode(payload))
+        except (DecodeError, ElementError):
             self._unmatched()
             return
         future = self.unanswered.take(answer)
@@ -210,8 +218,17 @@ class _Connection(FramedConnection):
         else:
             future.set_result(answer)
 
-    def bad_frame_received(self, _bad: BadFrame) -> None:
+    def bad_frame_received(self, bad: BadFrame) -> None:
         self._unmatched()
+        if bad.broken:
+            self.abort()
+
+    def _encode(self, message: Message) -> bytes:
+        try:
+            own = self._profile.own_request(message, self._clock.now_ms())
+        except ElementError as error:
+            raise EncodeError(f"DE{error.field}", error.problem) from None
+        return self._profile.encode(own)
 
     def connection_lost(self, _failure: Exception | None) -> None:
         self.lost.set()

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from actors.network.connection_slots import CARD_RECOGNIZED, NO_REQUEST, REQUESTED, source_of
 from actors.network.framed import FramedConnection
-from engine.iso8583.codec import encode
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message
+from engine.iso8583.profile import Profile
 from engine.limits import EDGE_IN_FLIGHT_MAX, EDGE_SEND_BUFFER_BYTES
 
 
@@ -37,9 +37,10 @@ class ConnectionHandler(Protocol):
 class EdgeConnection(FramedConnection):
     """One TCP connection of a network. The requester of the messages that arrive on it."""
 
-    def __init__(self, handler: ConnectionHandler) -> None:
-        super().__init__()
+    def __init__(self, handler: ConnectionHandler, profile: Profile) -> None:
+        super().__init__(profile.framing)
         self._handler = handler
+        self.profile = profile
         self._in_flight = 0
         self._paused = False
         self._stopped_reading = False
@@ -81,7 +82,7 @@ class EdgeConnection(FramedConnection):
 
     def answer(self, response: Message) -> None:
         """Queue ``response``. A closed connection drops it; the network repeats its request."""
-        self.send(encode(response))
+        self.send(self.profile.encode(response))
 
     def stop_reading(self) -> None:
         """Read no more. Answers still leave."""

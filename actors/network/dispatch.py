@@ -6,15 +6,18 @@ connection (``ops/docs/WIRE.md``, transport).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from actors.network.connection import EdgeConnection
 from actors.network.edge_counts import EdgeCounts
 from actors.network.respondent import Respondent
-from engine.iso8583.codec import DecodeError, decode
+from engine.iso8583.codec import DecodeError
 from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.framing import BadFrame
-from engine.iso8583.message import Message, is_request
+from engine.iso8583.message import Message
+from engine.iso8583.message_types import Function
 from engine.iso8583.respond import (
     DEADLINE_EXCEEDED,
     NOT_SUPPORTED,
@@ -25,8 +28,9 @@ from engine.iso8583.respond import (
 )
 from engine.limits import MALFORMED_FRAMES_MAX
 
+Handler = Callable[[EdgeConnection, Message, float], None]
+
 _log = structlog.get_logger(__name__)
-_NETWORK_MANAGEMENT = "080"
 
 
 class Dispatcher:
@@ -34,7 +38,8 @@ class Dispatcher:
 
     def __init__(self, respondent: Respondent, counts: EdgeCounts) -> None:
         self._counts = counts
-        self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {_NETWORK_MANAGEMENT: _manage}
+        self._handlers: dict[Function | None, Handler] = dict.fromkeys(FUNCTIONS, respondent.respond)
+        self._handlers["network_management"] = _manage
 
     def dispatch(self, connection: EdgeConnection, payload: bytes, arrived: float) -> None:
         """Handle a payload that arrived at ``arrived`` in the loop's time and has left the queue."""
@@ -42,19 +47,20 @@ class Dispatcher:
         if connection.malformed_frames >= MALFORMED_FRAMES_MAX:
             return
         try:
-            message = decode(payload)
+            message = connection.profile.decode(payload)
         except DecodeError as error:
             self._reject(connection, error.read)
             return
-        if not is_request(message.mti):
+        function = connection.profile.function(message.mti)
+        if function is None and not connection.profile.messages.is_request(message.mti):
             self._reject(connection, None)
             return
         connection.request_recognized()
         self._counts.requests += 1
-        handler = self._handlers.get(message.mti[:3])
+        handler = self._handlers.get(function)
         if handler is None:
             self._counts.unsupported += 1
-            connection.answer(refusal(message, NOT_SUPPORTED))
+            connection.answer(refusal(message, NOT_SUPPORTED, connection.profile))
             return
         try:
             handler(connection, message, arrived)
@@ -62,21 +68,25 @@ class Dispatcher:
             self._counts.faults += 1
             _log.error("edge_fault", mti=message.mti, error=type(failure).__name__)
             out_of_memory = isinstance(failure, MemoryError)
-            connection.answer(refusal(message, DEADLINE_EXCEEDED if out_of_memory else SYSTEM_ERROR))
+            response_code = DEADLINE_EXCEEDED if out_of_memory else SYSTEM_ERROR
+            connection.answer(refusal(message, response_code, connection.profile))
 
     def reject_bad_frame(self, connection: EdgeConnection, bad: BadFrame) -> None:
-        """Answer a frame of a refused length, as far as its head can be decoded."""
+        """Answer a frame of a refused length, as far as its head can be decoded. A broken stream costs the
+        connection at once."""
         try:
-            read: Message | None = decode(bad.head)
+            read: Message | None = connection.profile.decode(bad.head)
         except DecodeError as error:
             read = error.read
         self._reject(connection, read)
+        if bad.broken:
+            connection.close()
 
     def _reject(self, connection: EdgeConnection, read: Message | None) -> None:
         """Count a malformed frame of ``connection``. ``read``: the fields that could be decoded."""
         connection.malformed_frames += 1
         self._counts.malformed += 1
-        response = malformed(read)
+        response = malformed(read, connection.profile)
         if response is not None:
             connection.answer(response)
         if connection.malformed_frames >= MALFORMED_FRAMES_MAX:
@@ -84,4 +94,4 @@ class Dispatcher:
 
 
 def _manage(connection: EdgeConnection, message: Message, _arrived: float) -> None:
-    connection.answer(network_management(message))
+    connection.answer(network_management(message, profile=connection.profile))

@@ -23,8 +23,10 @@ from actors.network.edge_counts import EdgeCounts
 from actors.network.request_queue import RequestQueue
 from actors.network.respondent import Respondent
 from actors.periodic import PeriodicTask
-from engine.iso8583.fast_decline import AUTHORIZATION, fast_decline
+from engine.iso8583.fast_decline import authorization_prefixes, fast_decline
 from engine.iso8583.framing import BadFrame
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import DEADLINE_EXCEEDED
 from engine.limits import (
     EDGE_CONNECTIONS_MAX,
@@ -41,6 +43,7 @@ _BACKLOG = 512
 class Edge:
     """The server, its connections, and the admission of requests. A second ``stop`` has no effect.
 
+    ``profile`` is the dialect of all its connections.
     ``congested`` returns whether the queues to all owners are so long that new authorizations are refused.
     ``deferred`` returns how many open requests wait for decision endpoints of programmes: they do not count
     towards ``open_max``, so a slow endpoint does not take capacity from other programmes.
@@ -50,6 +53,7 @@ class Edge:
         self,
         respondent: Respondent,
         *,
+        profile: Profile = ISO87_ASCII,
         congested: Callable[[], bool] = lambda: False,
         deferred: Callable[[], int] = lambda: 0,
         open_max: int = EDGE_OPEN_MAX,
@@ -61,6 +65,10 @@ class Edge:
     ) -> None:
         self.counts = EdgeCounts()
         self._respondent = respondent
+        self._profile = profile
+        self._authorizations = authorization_prefixes(profile)
+        self._mti_at = profile.header_bytes
+        self._fast_decline = fast_decline(profile)
         self._congested = congested
         self._deferred = deferred
         self._open_max = open_max
@@ -85,7 +93,7 @@ class Edge:
         share a port."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: EdgeConnection(self), host, port, backlog=_BACKLOG, reuse_port=True
+            lambda: EdgeConnection(self, self._profile), host, port, backlog=_BACKLOG, reuse_port=True
         )
         self._sweeper.start()
         address = self._server.sockets[0].getsockname()
@@ -126,8 +134,8 @@ class Edge:
         """Queue a message, or refuse it with 91 under overload: its answer would leave after the network's
         deadline. Only original authorizations are refused, before they are decoded. A repeat (0101) is not,
         because its original may have been approved."""
-        if payload.startswith(AUTHORIZATION) and self._overloaded():
-            refused = fast_decline(payload, DEADLINE_EXCEEDED)
+        if payload.startswith(self._authorizations, self._mti_at) and self._overloaded():
+            refused = self._fast_decline(payload, DEADLINE_EXCEEDED)
             if refused is not None:
                 self.counts.requests += 1
                 self.counts.shed += 1

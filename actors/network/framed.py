@@ -11,16 +11,17 @@ import asyncio
 import socket
 from typing import cast
 
-from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.iso8583.framing import BadFrame, FrameCutter, Framing
 from engine.limits import EDGE_WRITE_BUFFER_BYTES
 
 
 class FramedConnection(asyncio.Protocol):
     """Subclasses handle the frames. Instants are seconds of the event loop's clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, framing: Framing) -> None:
         self._loop = asyncio.get_running_loop()
-        self._cutter = FrameCutter()
+        self._framing = framing
+        self._cutter = FrameCutter(framing)
         self._outgoing: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self.partial_since: float | None = None
@@ -44,7 +45,7 @@ class FramedConnection(asyncio.Protocol):
             return
         if not self._outgoing:
             self._loop.call_soon(self._flush)
-        self._outgoing.append(frame(payload))
+        self._outgoing.append(self._framing.frame(payload))
 
     def close(self) -> None:
         """Send the queued frames and close. Safe to call twice."""

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from engine.iso8583.message import Message
+from engine.iso8583.profile import Profile
 
 
 class Requester(Protocol):
     """The connection that a request came from."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of its link."""
 
     @property
     def source(self) -> str:
@@ -41,6 +46,10 @@ class DelayedRequester:
         self._requester = requester
         self._due = due
         self._sent = sent
+
+    @property
+    def profile(self) -> Profile:
+        return self._requester.profile
 
     @property
     def source(self) -> str:

@@ -33,8 +33,7 @@ from engine.commands import Authorize, Command, WireIdentity
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
 from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
-from engine.iso8583.identity import fingerprint
-from engine.iso8583.message import Message, is_repeat
+from engine.iso8583.message import Message
 from engine.iso8583.respond import (
     CARD_NOT_FOUND,
     DEADLINE_EXCEEDED,
@@ -66,7 +65,6 @@ class Submit(Protocol):
 
 
 _log = structlog.get_logger(__name__)
-_AUTHORIZATION = "0100"
 
 
 class RespondentCounts(msgspec.Struct):
@@ -127,14 +125,14 @@ class Respondent:
         self._idle.set()
 
     def respond(self, requester: Requester, message: Message, since: float | None = None) -> None:
-        """Answer ``message``, whose function is one of ``content.FUNCTIONS``, now or later, exactly once.
-        ``since``: its arrival in the loop's time, never earlier than that of the message before; now if
-        ``None``."""
+        """Answer ``message``, whose function in the requester's profile is one of ``content.FUNCTIONS``, now
+        or later, exactly once. ``since``: its arrival in the loop's time, never earlier than that of the
+        message before; now if ``None``."""
         try:
-            content = read(message, self._verification)
+            content = read(message, self._verification, requester.profile)
         except ElementError:
             self.counts.invalid += 1
-            requester.answer(refusal(message, INVALID_MESSAGE))
+            requester.answer(refusal(message, INVALID_MESSAGE, requester.profile))
             return
         arrived = asyncio.get_running_loop().time() if since is None else since
         exchange = Exchange(requester, message, content, arrived)
@@ -204,7 +202,8 @@ class Respondent:
 
     def _ask_owner(self, exchange: Exchange, card: IssuedCard) -> None:
         exchange.requester.card_recognized()
-        if exchange.message.mti == _AUTHORIZATION and self._should_shed(card.card_id):
+        messages, mti = exchange.requester.profile.messages, exchange.message.mti
+        if mti in messages.authorizations and self._should_shed(card.card_id):
             # Before the command is built. A repeat is submitted: its original may have been approved.
             self.counts.shed += 1
             self._refuse(exchange, DEADLINE_EXCEEDED)
@@ -220,7 +219,7 @@ class Respondent:
             open_command = self._open_commands.get(command.command_key)
             if open_command is not None and open_command.command.fingerprint == command.fingerprint:
                 command = open_command.command
-            reply = asyncio.ensure_future(self._submit(command, repeat=is_repeat(exchange.message.mti)))
+            reply = asyncio.ensure_future(self._submit(command, repeat=messages.is_repeat(mti)))
         except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
             self._fail(exchange, failure)
             return
@@ -237,15 +236,17 @@ class Respondent:
     def _command(self, exchange: Exchange, card: IssuedCard) -> MessageCommand:
         content = exchange.content
         id_ = new_id_beside(card.card_id)
-        digest = fingerprint(exchange.message, self._card_secrets.fingerprint_key)
+        profile = exchange.requester.profile
+        digest = profile.fingerprint(exchange.message, self._card_secrets.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
-            return to_command(content, Routed(id_, card.card_id, digest))
+            return to_command(content, Routed(id_, card.card_id, digest), profile.identity)
         cvv2 = self._card_secrets.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
         expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
         authentication = check_evidence(content.auth_value, content.threeds_ref)
-        return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
+        routed = Routed(id_, card.card_id, digest, expiry, cvv2, authentication)
+        return to_command(content, routed, profile.identity)
 
     def _count_wrong_value(self, exchange: Exchange) -> None:
         """Beyond the limit the owner still decides, and its decline leaves later."""
@@ -273,7 +274,7 @@ class Respondent:
         if self._close(exchange):
             open_command.answered |= isinstance(reply, WireAnswer)
             self.counts.answered += 1
-            exchange.requester.answer(replied(exchange.message, reply))
+            exchange.requester.answer(replied(exchange.message, reply, exchange.requester.profile))
         elif isinstance(reply, WireAnswer) and approves(reply.response_code):
             # A stored approval counts as well: a former owner may have executed this command. If another
             # exchange got the approval, the owner does not execute the late reversal.
@@ -306,13 +307,13 @@ class Respondent:
 
     def _refuse(self, exchange: Exchange, response_code: str) -> None:
         if self._close(exchange):
-            exchange.requester.answer(refusal(exchange.message, response_code))
+            exchange.requester.answer(refusal(exchange.message, response_code, exchange.requester.profile))
 
     def _expire(self, exchange: Exchange) -> None:
         self.counts.expired += 1
         self.seconds.observe(self._deadline_seconds)
         self._closed(exchange)
-        exchange.requester.answer(refusal(exchange.message, DEADLINE_EXCEEDED))
+        exchange.requester.answer(refusal(exchange.message, DEADLINE_EXCEEDED, exchange.requester.profile))
 
     def _close(self, exchange: Exchange) -> bool:
         """Close ``exchange``. Returns whether it was open."""

@@ -25,9 +25,11 @@ from actors.network.simulation_store import (
     SimulationStore,
     StateChange,
 )
-from engine.iso8583.codec import EncodeError, encode
+from engine.iso8583.codec import EncodeError
 from engine.iso8583.elements import ElementError
 from engine.iso8583.message import Message, as_repeat
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.limits import NETWORK_LATE_SECONDS, NETWORK_TIMEOUT_MS, WIRE_AMOUNT_MINOR_MAX
 from engine.simulation import (
     Acceptance,
@@ -65,11 +67,14 @@ class SimulatedNetwork:
         store: SimulationStore,
         cards: CardsById,
         *,
+        profile: Profile = ISO87_ASCII,
         clock: Clock | None = None,
         timeout_ms: int = NETWORK_TIMEOUT_MS,
         late_seconds: float = NETWORK_LATE_SECONDS,
     ) -> None:
+        """``profile``: that of ``transport``. It decides which values a message can carry."""
         self._transport = transport
+        self._profile = profile
         self._store = store
         self._cards = cards
         self._clock = clock or SystemClock()
@@ -161,7 +166,7 @@ class SimulatedNetwork:
         )
         try:
             message = message_of(simulation, credentials)
-            encode(message)
+            self._profile.encode(self._profile.own_request(message, self._clock.now_ms()))
         except (ElementError, EncodeError):
             return self._refused(request, _NOT_ENCODABLE)
         return _PreparedSpend(simulation, message)
@@ -196,7 +201,7 @@ class SimulatedNetwork:
     def _start_flow(self, simulation: Simulation, credentials: CardCredentials) -> asyncio.Task[None] | None:
         try:
             message = message_of(simulation, credentials)
-            encode(message)
+            self._profile.encode(self._profile.own_request(message, self._clock.now_ms()))
         except (ElementError, EncodeError):
             # Only a force post: the values of other follow-ups were in the message of their sale.
             failed_ms = self._clock.now_ms()

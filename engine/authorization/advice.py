@@ -56,6 +56,18 @@ def advise(
     return nothing_held(command)
 
 
+def with_final_amount(command: Advise, original: Authorization | None) -> Advise:
+    """``command`` with the amount of the whole sale: an advised increment carries only what it adds. A
+    declined one adds nothing to the sale, which stays approved."""
+    if not command.increment:
+        return command
+    if original is None or original.kind != "purchase":
+        return msgspec.structs.replace(command, increment=False)
+    added_minor = command.amount_minor if command.approved else 0
+    total_minor = original.approved_minor - original.reversed_minor + added_minor
+    return msgspec.structs.replace(command, amount_minor=total_minor, approved=True, increment=False)
+
+
 def nothing_held(command: Advise) -> FollowUpResult:
     """An advice that changes nothing."""
     return FollowUpResult(OK, (), FollowUpRecord("advice", command.amount_minor, 0, "nothing_held"))

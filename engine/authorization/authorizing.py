@@ -124,7 +124,11 @@ def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) 
     effects += _stand_in_effects(command, decision, context.card, authorization_id)
     apply(context, lapsed, effects)
     answer = WireAnswer(
-        decision.response_code, authorization_id, decision.approval_code, decision.approved_minor
+        decision.response_code,
+        authorization_id,
+        decision.approval_code,
+        decision.approved_minor,
+        reason=decision.reason,
     )
     events = authorization_events(
         command, context.card, context.account, decision, effects, authorization_id, now_ms

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from engine.authorization import gateway, instructions, late, network_decision
-from engine.authorization.advice import advise
+from engine.authorization.advice import advise, with_final_amount
 from engine.authorization.authorizing import execute_authorize
 from engine.authorization.effects import (
     AuthorizationOpened,
@@ -83,6 +83,8 @@ def _follow_up(command: Reverse | Present | Advise, context: CommandContext, now
     """Apply a reversal, a presentment or an advice."""
     lapsed = lapse_expired_holds(context, now_ms)
     card, account, original = context.card, context.account, context.original
+    if isinstance(command, Advise):
+        command = with_final_amount(command, original)
     result = _follow_up_result(command, context, now_ms)
     if isinstance(command, Advise):
         result = network_decision.with_decision(command, original, result)

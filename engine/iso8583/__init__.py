@@ -1,6 +1,10 @@
-"""ISO 8583:1987 in all-ASCII: framing, codec and translation, without I/O.
+"""ISO 8583: framing, codecs, profiles and translation, without I/O.
 
-- ``framing`` cuts frames out of a byte stream; ``codec`` decodes and encodes messages by ``spec``.
+- ``profile`` is everything that distinguishes one network's messages; ``profiles`` has those that are
+  shipped and reads those of files. ``message_types``, ``response_codes``, ``private_data``, ``header`` and
+  ``framing`` are its parts; ``edition_1993`` translates messages of the 1993 version.
+- ``text_codec`` and ``mixed_codec`` decode and encode messages by the ``formats`` in ``tables``; ``values``
+  has the encodings of single values.
 - ``reading`` and ``elements`` read single fields and the values nested in them, ``card_data`` reads
   verification data, ``content`` reads a whole request.
 - ``identity`` derives command keys, fingerprints and the references to earlier messages.

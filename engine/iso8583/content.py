@@ -47,17 +47,19 @@ from engine.iso8583.elements import (
     read_card_acceptor,
     read_final,
     read_presentment_reference,
-    read_private,
     read_replacement_amount,
 )
-from engine.iso8583.identity import reversal_references, transaction_references, wire_identity
+from engine.iso8583.identity import reversal_references, transaction_references
 from engine.iso8583.message import Message
+from engine.iso8583.message_types import Function
+from engine.iso8583.private_data import Tags
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.reading import Fields, card_number, digits, masked, optional_digits, present
 from engine.money import CURRENCY_ALPHA
 from engine.pan import Masked, Pan
 
 Kind = Literal["purchase", "refund"]
-Tags = Mapping[str, str]
 
 PURCHASE: Final = "00"
 CASH: Final = "01"
@@ -150,6 +152,8 @@ class Advice(msgspec.Struct, frozen=True):
     approval_code: str | None
     """DE38, assigned by the network."""
     stand_in: bool
+    increment: bool = False
+    """Whether the amount is added to the authorized amount."""
 
     @property
     def pan(self) -> Pan:
@@ -183,23 +187,30 @@ class ReversalNotice(msgspec.Struct, frozen=True):
 Content = AuthorizationRequest | Advice | Presentment | ReversalNotice
 
 
-def read(message: Message, verification: Verification = DEFAULT_VERIFICATION) -> Content:
-    """The content of a financial request. Raises ``ElementError`` for the first field that is missing or
-    malformed or is a MAC that cannot be verified, ``KeyError`` for a function that is not in
+def read(
+    message: Message,
+    verification: Verification = DEFAULT_VERIFICATION,
+    profile: Profile = ISO87_ASCII,
+) -> Content:
+    """The content of a financial request of ``profile``. Raises ``ElementError`` for the first field that is
+    missing or malformed or is a MAC that cannot be verified, ``KeyError`` for a function that is not in
     ``FUNCTIONS``."""
     check_mac(message.fields, verification)
-    if message.mti[:3] == "010":
-        return read_authorization(message, verification)
-    return _READERS[message.mti[:3]](message)
+    return _READERS[profile.messages.requests[message.mti].function](message, verification, profile)
 
 
 def read_authorization(
-    message: Message, verification: Verification = DEFAULT_VERIFICATION
+    message: Message,
+    verification: Verification = DEFAULT_VERIFICATION,
+    profile: Profile = ISO87_ASCII,
 ) -> AuthorizationRequest:
     """The content of an 0100 or 0101."""
-    fields, tags = message.fields, _tags(message.fields)
+    message, tags = profile.to_canonical(message)
+    fields = message.fields
     increment = _increment(tags)
-    purchase = _purchase(message, tags, continues=increment)
+    if increment and profile.increments == "advice":
+        raise ElementError(48, "asks for an increment, which this network advises")
+    purchase = _purchase(message, tags, profile, continues=increment)
     if increment and purchase.kind == "refund":
         raise ElementError(3, "is a refund, which cannot be incremented")
     entry = _entry(fields)
@@ -220,14 +231,21 @@ def read_authorization(
     )
 
 
-def read_advice(message: Message) -> Advice:
-    """The content of an 0120 or 0121. Without DE39 it reports an approval. Its amount is the final one, so it
-    cannot be an increment. A refund has no hold to correct, so it cannot be advised."""
-    fields, tags = message.fields, _tags(message.fields)
-    purchase = _purchase(message, tags)
+def read_advice(
+    message: Message,
+    _verification: Verification = DEFAULT_VERIFICATION,
+    profile: Profile = ISO87_ASCII,
+) -> Advice:
+    """The content of an 0120 or 0121. Without DE39 it reports an approval. Its amount is the final one,
+    unless the network of ``profile`` advises increments. A refund has no hold to correct, so it cannot be
+    advised."""
+    message, tags = profile.to_canonical(message)
+    fields = message.fields
+    purchase = _purchase(message, tags, profile)
     if purchase.kind == "refund":
         raise ElementError(3, "is a refund, which is presented and not advised")
-    if _increment(tags):
+    increment = _increment(tags)
+    if increment and profile.increments != "advice":
         raise ElementError(48, "advises an increment")
     entry = _entry(fields)
     return Advice(
@@ -237,55 +255,64 @@ def read_advice(message: Message) -> Advice:
         approved=fields.get(39, APPROVED) in (APPROVED, APPROVED_PARTIALLY, VERIFIED),
         approval_code=fields.get(38, "").strip() or None,
         stand_in=TAG_STAND_IN in tags,
+        increment=increment,
     )
 
 
-def read_presentment(message: Message) -> Presentment:
+def read_presentment(
+    message: Message,
+    _verification: Verification = DEFAULT_VERIFICATION,
+    profile: Profile = ISO87_ASCII,
+) -> Presentment:
     """The content of an 0220 or 0221."""
-    tags = _tags(message.fields)
+    message, tags = profile.to_canonical(message)
     reference = tags.get(TAG_PRESENTMENT)
     return Presentment(
-        purchase=_purchase(message, tags),
+        purchase=_purchase(message, tags, profile),
         reference=None if reference is None else read_presentment_reference(reference),
         final=read_final(tags.get(TAG_FINAL)),
     )
 
 
-def read_reversal(message: Message) -> ReversalNotice:
+def read_reversal(
+    message: Message,
+    _verification: Verification = DEFAULT_VERIFICATION,
+    profile: Profile = ISO87_ASCII,
+) -> ReversalNotice:
     """The content of an 0400, an 0420 or a repeat of them. It must name its original, in DE90 or by the
     network's id, and its amounts, if present, must be numeric."""
-    fields, tags = message.fields, _tags(message.fields)
+    message, tags = profile.to_canonical(message)
+    fields = message.fields
     for number in (3, 4, 49):
         optional_digits(fields, number)
-    wire = wire_identity(message, _network_txn_id(tags))
+    wire = profile.identity.wire_identity(message, _network_txn_id(tags))
     return ReversalNotice(
         pan=card_number(fields),
         wire=wire,
-        references=reversal_references(message, wire),
+        references=reversal_references(message, wire, profile.identity),
         remaining_minor=read_replacement_amount(fields[95]) if 95 in fields else None,
         remaining_currency=_currency(fields[49]) if 95 in fields and 49 in fields else None,
     )
 
 
-_READERS: Final[dict[str, Callable[[Message], Content]]] = {
-    "010": read_authorization,
-    "012": read_advice,
-    "022": read_presentment,
-    "040": read_reversal,
-    "042": read_reversal,
+_READERS: Final[Mapping[Function, Callable[[Message, Verification, Profile], Content]]] = {
+    "authorization": read_authorization,
+    "advice": read_advice,
+    "presentment": read_presentment,
+    "reversal": read_reversal,
 }
 
-FUNCTIONS: Final = frozenset(_READERS)
-"""First three digits of the MTIs that ``read`` accepts."""
+FUNCTIONS: Final[frozenset[Function]] = frozenset(_READERS)
+"""Functions of the messages that ``read`` accepts."""
 
 
-def _purchase(message: Message, tags: Tags, *, continues: bool = True) -> Purchase:
+def _purchase(message: Message, tags: Tags, profile: Profile, *, continues: bool = True) -> Purchase:
     fields = message.fields
     kind = _KINDS.get(digits(fields, 3)[:2])
     if kind is None:
         raise ElementError(3, "is not a processing code of this profile")
     acceptor = read_card_acceptor(present(fields, 43))
-    wire = wire_identity(message, _network_txn_id(tags))
+    wire = profile.identity.wire_identity(message, _network_txn_id(tags))
     amount_minor, currency, merchant_amount = _amounts(fields)
     return Purchase(
         pan=card_number(fields),
@@ -296,7 +323,7 @@ def _purchase(message: Message, tags: Tags, *, continues: bool = True) -> Purcha
         mcc=digits(fields, 18),
         merchant_name=acceptor.name,
         merchant_country=acceptor.country,
-        references=transaction_references(message, wire) if continues else (),
+        references=transaction_references(message, wire, profile.identity) if continues else (),
         merchant_amount=merchant_amount,
     )
 
@@ -327,10 +354,6 @@ def _amounts(fields: Fields) -> tuple[int, str, MerchantAmount | None]:
 
 def _currency(numeric: str) -> str:
     return CURRENCY_ALPHA.get(numeric, numeric)
-
-
-def _tags(fields: Fields) -> Tags:
-    return read_private(fields[48]) if 48 in fields else {}
 
 
 def _network_txn_id(tags: Tags) -> str | None:

@@ -10,6 +10,8 @@ import re
 from hashlib import blake2b
 from typing import Final
 
+import msgspec
+
 from engine.commands import WireIdentity, reference_of_message, reference_of_network
 from engine.iso8583.elements import (
     ElementError,
@@ -18,8 +20,7 @@ from engine.iso8583.elements import (
     read_original_elements,
 )
 from engine.iso8583.message import Message
-from engine.iso8583.reading import digits, present
-from engine.iso8583.spec import FIELD_MAX
+from engine.iso8583.reading import Fields, digits, present
 
 KEY_BYTES: Final = 16
 
@@ -36,35 +37,59 @@ _TRANSMITTED = re.compile(
 _DAYS_BEFORE_MONTH: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 _PRESENTMENT_VARIES: Final = frozenset({7, 11, 12, 13, 37})
 """Fields that change when a presentment is submitted again: trace number and time."""
-_NAMES: Final = tuple(map(str, range(FIELD_MAX + 1)))
+_NAMES: Final = tuple(map(str, range(193)))
+
+
+class IdentityRule(msgspec.Struct, frozen=True):
+    """The fields that a true repeat repeats, as a profile names them: DE7, DE11 and DE32, usually DE37, and
+    ``further`` ones, which follow-ups must repeat as well."""
+
+    has_rrn: bool = True
+    further: tuple[int, ...] = ()
+
+    def wire_identity(self, message: Message, network_txn_id: str | None = None) -> WireIdentity:
+        """The network's identity of ``message``. DE32, DE11, DE7 and the further fields are mandatory, and
+        DE37 if it is part of the identity."""
+        fields = message.fields
+        transmitted_at = present(fields, 7)
+        if _TRANSMITTED.fullmatch(transmitted_at) is None:
+            raise ElementError(7, "is no month, day and time")
+        acquirer_id, stan = digits(fields, 32), digits(fields, 11)
+        rrn = present(fields, 37) if self.has_rrn else _rrn_or_stan(fields, stan)
+        further = "|".join(present(fields, number) for number in self.further) if self.further else ""
+        return WireIdentity(acquirer_id, stan, transmitted_at, rrn, network_txn_id, further)
+
+    def command_key(self, wire: WireIdentity, domain: str) -> bytes:
+        """Sixteen bytes that identify the execution of this message. ``domain``: the kind of message.
+
+        The network's transaction id is not part of it: all messages of a transaction share it.
+        """
+        # All parts but the last have a fixed length, so the concatenation is unambiguous.
+        rrn = wire.rrn if self.has_rrn else ""
+        identity = f"{domain}|{wire.stan}{wire.transmitted_at}{rrn}{wire.acquirer_id}"
+        return _digest(f"{identity}|{wire.further}" if wire.further else identity)
+
+
+DEFAULT_IDENTITY: Final = IdentityRule()
 
 
 def wire_identity(message: Message, network_txn_id: str | None = None) -> WireIdentity:
-    """The network's identity of ``message``: DE32, DE11, DE7 and DE37, all mandatory."""
-    fields = message.fields
-    transmitted_at = present(fields, 7)
-    if _TRANSMITTED.fullmatch(transmitted_at) is None:
-        raise ElementError(7, "is no month, day and time")
-    return WireIdentity(
-        digits(fields, 32), digits(fields, 11), transmitted_at, present(fields, 37), network_txn_id
-    )
+    """The network's identity of ``message`` by DE32, DE11, DE7 and DE37."""
+    return DEFAULT_IDENTITY.wire_identity(message, network_txn_id)
 
 
 def command_key(wire: WireIdentity, domain: str) -> bytes:
-    """Sixteen bytes that identify the execution of this message. ``domain``: the kind of message.
-
-    The network's transaction id is not part of it: all messages of a transaction share it.
-    """
-    # All parts but the last have a fixed length, so the concatenation is unambiguous.
-    identity = f"{domain}|{wire.stan}{wire.transmitted_at}{wire.rrn}{wire.acquirer_id}"
-    return _digest(identity)
+    """The command key by DE32, DE11, DE7 and DE37 (``IdentityRule.command_key``)."""
+    return DEFAULT_IDENTITY.command_key(wire, domain)
 
 
-def presentment_key(wire: WireIdentity, reference: PresentmentReference | None) -> bytes:
+def presentment_key(
+    wire: WireIdentity, reference: PresentmentReference | None, rule: IdentityRule = DEFAULT_IDENTITY
+) -> bytes:
     """The command key of a presentment: its ARN and sequence, so a repeated submission posts once. Without a
     ``reference``, its wire identity."""
     if reference is None:
-        return command_key(wire, PRESENTMENT)
+        return rule.command_key(wire, PRESENTMENT)
     return _digest(f"{PRESENTMENT}-arn|{reference.arn}{reference.sequence}")
 
 
@@ -73,18 +98,18 @@ def late_reversal_key(command_key: bytes) -> bytes:
     return _digest(f"{LATE}|{command_key.hex()}")
 
 
-def fingerprint(message: Message, key: bytes) -> bytes:
+def fingerprint(message: Message, key: bytes, presents: bool | None = None) -> bytes:
     """Sixteen bytes that are equal for a message and its true repeats: a hash of all fields except the repeat
     digit of the MTI and the fields that change in repeats of the class.
 
     A reversal request (0400) without an answer is repeated as an advice (0420), a presentment under a new
     trace number. The hash is keyed (``key`` of 16 to 64 bytes), because card numbers and CVV2 values could be
-    guessed from a plain hash.
+    guessed from a plain hash. ``presents``: whether the message is a presentment; by default, by its class.
     """
     fields = message.fields
     class_ = message.mti[1]
     numbers = sorted(fields)
-    if class_ == "2":
+    if class_ == "2" if presents is None else presents:
         numbers = [number for number in numbers if number not in _PRESENTMENT_VARIES]
     # Values are printable, so they do not contain the separator. ``join`` uses the unmasked characters.
     parts = [message.mti[:2] if class_ == "4" else message.mti[:3]]
@@ -93,16 +118,20 @@ def fingerprint(message: Message, key: bytes) -> bytes:
     return blake2b("\x1f".join(parts).encode("ascii"), digest_size=KEY_BYTES, key=key).digest()
 
 
-def transaction_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+def transaction_references(
+    message: Message, wire: WireIdentity, rule: IdentityRule = DEFAULT_IDENTITY
+) -> tuple[str, ...]:
     """References to the transaction that ``message`` continues: the network's id first, which all messages of
     the transaction share, then the message in DE90."""
-    return (*_network_reference(wire), *_message_references(message, wire))
+    return (*_network_reference(wire), *_message_references(message, wire, rule))
 
 
-def reversal_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+def reversal_references(
+    message: Message, wire: WireIdentity, rule: IdentityRule = DEFAULT_IDENTITY
+) -> tuple[str, ...]:
     """References to the original of a reversal: the message in DE90 first. Raises ``ElementError`` if there
     is none."""
-    references = (*_message_references(message, wire), *_network_reference(wire))
+    references = (*_message_references(message, wire, rule), *_network_reference(wire))
     if not references:
         raise ElementError(90, "is missing")
     return references
@@ -112,7 +141,7 @@ def _network_reference(wire: WireIdentity) -> tuple[str, ...]:
     return () if wire.network_txn_id is None else (reference_of_network(wire.network_txn_id),)
 
 
-def _message_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+def _message_references(message: Message, wire: WireIdentity, rule: IdentityRule) -> tuple[str, ...]:
     if 90 not in message.fields:
         return ()
     original = read_original_elements(message.fields[90])
@@ -121,12 +150,12 @@ def _message_references(message: Message, wire: WireIdentity) -> tuple[str, ...]
     acquirer_id = original.acquirer_id
     if not acquirer_id or acquirer_id == wire.acquirer_id.lstrip("0"):
         acquirer_id = wire.acquirer_id
-    return tuple(
-        reference_of_message(
-            command_key(WireIdentity(acquirer_id, original.stan, original.transmitted_at, rrn), AUTHORIZATION)
-        )
-        for rrn in _retrieval_references(original, wire)
-    )
+    rrns = _retrieval_references(original, wire) if rule.has_rrn else ("",)
+    named = [
+        WireIdentity(acquirer_id, original.stan, original.transmitted_at, rrn, None, wire.further)
+        for rrn in rrns
+    ]
+    return tuple(reference_of_message(rule.command_key(each, AUTHORIZATION)) for each in named)
 
 
 def _retrieval_references(original: OriginalElements, wire: WireIdentity) -> tuple[str, ...]:
@@ -150,6 +179,11 @@ def _prescribed(original: OriginalElements, wire: WireIdentity) -> tuple[str, ..
     if month > 2 and year % 2 == 0:
         days = [day_of_year + likely_leap, day_of_year + (not likely_leap)]
     return tuple(f"{year}{each:03d}{original.transmitted_at[4:6]}{original.stan}" for each in days)
+
+
+def _rrn_or_stan(fields: Fields, stan: str) -> str:
+    """DE37, or the STAN where the profile does not need DE37: traces and lists show it."""
+    return fields.get(37, "").strip() or stan.rjust(12, "0")
 
 
 def _digest(text: str) -> bytes:

@@ -1,7 +1,8 @@
 """Builds responses: the references of the request, DE39, and the fields that an approval adds.
 
 A response is a function of the request's fields and the stored answer. It depends on no clock and no counter,
-so a repeat gets the same bytes (``ops/docs/WIRE.md``, case 1).
+so a repeat gets the same bytes (``ops/docs/WIRE.md``, case 1). ``profile`` is that of the link; response
+codes are those of the engine, which the profile may replace.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from engine.iso8583.elements import (
     AdditionalAmount,
     ElementError,
     write_additional_amounts,
-    write_private,
 )
-from engine.iso8583.message import Message, is_request, response_mti
+from engine.iso8583.message import Message
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.replies import NotExecuted, Reply, WireAnswer
 
 SIGN_ON: Final = "001"
@@ -40,27 +42,36 @@ SUSPECTED_FRAUD: Final = RESPONSE_CODES["risk_blocked"]
 NOT_SUPPORTED: Final = "40"
 """For a message whose function is not supported."""
 
-ECHOED: Final[tuple[int, ...]] = (2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 32, 33, 37, 41, 42, 49, 50, 51, 70)
-"""Fields of the request that every answer repeats."""
-_REFERENCES: tuple[int, ...] = (7, 11, 32, 37, 70)
+_NOT_REFERENCES: Final = frozenset({2, 3, 4, 5, 6, 9, 10, 13, 33, 41, 42, 49, 50, 51})
+"""Echoed fields that the answer to an undecodable request leaves out."""
 
 
-def refusal(request: Message, response_code: str) -> Message:
+def refusal(request: Message, response_code: str, profile: Profile = ISO87_ASCII) -> Message:
     """A response with the request's references and ``response_code`` only."""
+    return _response(request, response_code, None, profile)
+
+
+def _response(request: Message, response_code: str, reason: str | None, profile: Profile) -> Message:
     fields = request.fields
-    echoed = {number: fields[number] for number in ECHOED if number in fields}
+    mti = request.mti
+    echoed = {number: fields[number] for number in profile.echoed if number in fields}
+    if not profile.codes.unchanged:
+        response_code = profile.codes.own(response_code, profile.function(mti), reason)
     echoed[39] = response_code
-    return Message(response_mti(request.mti), echoed)
+    response_mti = profile.messages.response_mti(mti)
+    if profile.header is None:
+        return Message(response_mti, echoed)
+    return Message(response_mti, echoed, profile.header.answer(request.header))
 
 
-def answered(request: Message, answer: WireAnswer) -> Message:
+def answered(request: Message, answer: WireAnswer, profile: Profile = ISO87_ASCII) -> Message:
     """The response for an owner's answer (0110, 0130, 0230, 0410 or 0430).
 
     Approvals have DE38. Partial approvals have the approved amount in DE4 and the requested one in DE54; in
     the answer to a converted purchase, DE6 is the approved amount and DE4 its share of the merchant amount.
-    DE48 has the authorization id, if there is one.
+    The private data have the authorization id, if there is one.
     """
-    response = refusal(request, answer.response_code)
+    response = _response(request, answer.response_code, answer.reason, profile)
     fields = response.fields
     if answer.approval_code is not None:
         fields[38] = answer.approval_code
@@ -69,7 +80,7 @@ def answered(request: Message, answer: WireAnswer) -> Message:
         fields |= _approved_amounts(request, answer.approved_minor)
         fields[54] = write_additional_amounts([original])
     if answer.authorization_id:
-        fields[48] = write_private({TAG_AUTHORIZATION_ID: answer.authorization_id})
+        profile.private.write(fields, {TAG_AUTHORIZATION_ID: answer.authorization_id})
     return response
 
 
@@ -83,11 +94,11 @@ def _approved_amounts(request: Message, approved_minor: int) -> dict[int, str]:
     return {4: f"{merchant_minor:012d}", 6: f"{approved_minor:012d}"}
 
 
-def replied(request: Message, reply: Reply) -> Message:
+def replied(request: Message, reply: Reply, profile: Profile = ISO87_ASCII) -> Message:
     """The response for a reply of the owner or of the router."""
     if isinstance(reply, WireAnswer):
-        return answered(request, reply)
-    return refusal(request, reply_code(reply))
+        return answered(request, reply, profile)
+    return refusal(request, reply_code(reply), profile)
 
 
 def reply_code(reply: Reply) -> str:
@@ -104,22 +115,24 @@ def approves(response_code: str) -> bool:
     return response_code in (APPROVED, APPROVED_PARTIALLY, VERIFIED)
 
 
-def malformed(read: Message | None) -> Message | None:
+def malformed(read: Message | None, profile: Profile = ISO87_ASCII) -> Message | None:
     """The answer (DE39 = 30) to an undecodable request, from the fields that could be ``read``. ``None`` if
     they do not identify a request."""
-    if read is None or not is_request(read.mti):
+    if read is None or not profile.messages.is_request(read.mti):
         return None
-    references = {number: read.fields[number] for number in _REFERENCES if number in read.fields}
-    references[39] = INVALID_MESSAGE
-    return Message(response_mti(read.mti), references)
+    response = refusal(read, INVALID_MESSAGE, profile)
+    references = {number: value for number, value in response.fields.items() if number not in _NOT_REFERENCES}
+    return Message(response.mti, references, response.header)
 
 
-def network_management(request: Message, verification: Verification = DEFAULT_VERIFICATION) -> Message:
+def network_management(
+    request: Message, verification: Verification = DEFAULT_VERIFICATION, profile: Profile = ISO87_ASCII
+) -> Message:
     """The 0810 to an 0800. Accepts sign-on, sign-off and echo test; refuses others as malformed."""
-    fields = request.fields
-    known = fields.get(70) in NETWORK_CODES and 7 in fields and 11 in fields
     try:
-        check_mac(fields, verification)
+        check_mac(request.fields, verification)
+        fields = profile.to_canonical(request)[0].fields
+        known = fields.get(70) in NETWORK_CODES and 7 in fields and 11 in fields
     except ElementError:
         known = False
-    return refusal(request, ACCEPTED if known else INVALID_MESSAGE)
+    return refusal(request, ACCEPTED if known else INVALID_MESSAGE, profile)

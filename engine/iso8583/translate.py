@@ -13,7 +13,14 @@ import msgspec
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.iso8583.content import Advice, AuthorizationRequest, Content, Presentment
 from engine.iso8583.elements import ENDPOINT_SILENT
-from engine.iso8583.identity import ADVICE, AUTHORIZATION, REVERSAL, command_key, presentment_key
+from engine.iso8583.identity import (
+    ADVICE,
+    AUTHORIZATION,
+    DEFAULT_IDENTITY,
+    REVERSAL,
+    IdentityRule,
+    presentment_key,
+)
 
 _CARD_READ: Final = frozenset({"chip", "contactless", "magstripe"})
 """Entry modes in which a terminal has read the card."""
@@ -31,17 +38,20 @@ class Routed(msgspec.Struct, frozen=True):
     authentication: Literal["absent", "present", "malformed"] = "absent"
 
 
-def to_command(content: Content, routed: Routed) -> Authorize | Advise | Present | Reverse:
-    """The command for the card's owner. A repeat has the same ``command_key`` and ``fingerprint``."""
+def to_command(
+    content: Content, routed: Routed, rule: IdentityRule = DEFAULT_IDENTITY
+) -> Authorize | Advise | Present | Reverse:
+    """The command for the card's owner. A repeat has the same ``command_key`` and ``fingerprint``. ``rule``:
+    the identity of messages in the link's profile."""
     if isinstance(content, AuthorizationRequest):
-        return _authorize(content, routed)
+        return _authorize(content, routed, rule)
     if isinstance(content, Advice):
-        return _advise(content, routed)
+        return _advise(content, routed, rule)
     if isinstance(content, Presentment):
-        return _present(content, routed)
+        return _present(content, routed, rule)
     return Reverse(
         id=routed.id,
-        command_key=command_key(content.wire, REVERSAL),
+        command_key=rule.command_key(content.wire, REVERSAL),
         card_id=routed.card_id,
         fingerprint=routed.fingerprint,
         wire=content.wire,
@@ -51,11 +61,11 @@ def to_command(content: Content, routed: Routed) -> Authorize | Advise | Present
     )
 
 
-def _authorize(content: AuthorizationRequest, routed: Routed) -> Authorize:
+def _authorize(content: AuthorizationRequest, routed: Routed, rule: IdentityRule) -> Authorize:
     purchase = content.purchase
     return Authorize(
         id=routed.id,
-        command_key=command_key(purchase.wire, AUTHORIZATION),
+        command_key=rule.command_key(purchase.wire, AUTHORIZATION),
         card_id=routed.card_id,
         fingerprint=routed.fingerprint,
         wire=purchase.wire,
@@ -89,11 +99,11 @@ def _cvv2(content: AuthorizationRequest, routed: Routed) -> Literal["absent", "m
     return "missing"
 
 
-def _advise(content: Advice, routed: Routed) -> Advise:
+def _advise(content: Advice, routed: Routed, rule: IdentityRule) -> Advise:
     purchase = content.purchase
     return Advise(
         id=routed.id,
-        command_key=command_key(purchase.wire, ADVICE),
+        command_key=rule.command_key(purchase.wire, ADVICE),
         card_id=routed.card_id,
         fingerprint=routed.fingerprint,
         wire=purchase.wire,
@@ -109,14 +119,15 @@ def _advise(content: Advice, routed: Routed) -> Advise:
         approval_code=content.approval_code if content.approved else None,
         stand_in=content.stand_in,
         merchant_amount=purchase.merchant_amount,
+        increment=content.increment,
     )
 
 
-def _present(content: Presentment, routed: Routed) -> Present:
+def _present(content: Presentment, routed: Routed, rule: IdentityRule) -> Present:
     purchase, reference = content.purchase, content.reference
     return Present(
         id=routed.id,
-        command_key=presentment_key(purchase.wire, reference),
+        command_key=presentment_key(purchase.wire, reference, rule),
         card_id=routed.card_id,
         fingerprint=routed.fingerprint,
         wire=purchase.wire,

@@ -19,10 +19,10 @@ import msgspec
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
 from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
-from engine.iso8583.codec import decode, encode
 from engine.iso8583.elements import PresentmentReference
-from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.iso8583.framing import BadFrame, FrameCutter
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import approves
 from loadtests.figures import Samples
 from loadtests.generators.wire import ANSWER_SECONDS_MAX, Address
@@ -135,7 +135,7 @@ class _Connection(asyncio.Protocol):
         assert isinstance(self._transport, asyncio.Transport)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.waiting[message.fields[11]] = answer
-        self._transport.write(frame(encode(message)))
+        self._transport.write(ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message)))
         return await answer
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class _Connection(asyncio.Protocol):
         for payload in self._cutter.feed(data):
             if isinstance(payload, BadFrame):
                 continue
-            fields = decode(payload).fields
+            fields = ISO87_ASCII.decode(payload).fields
             answer = self.waiting.pop(fields[11], None)
             if answer is not None and not answer.done():
                 answer.set_result(fields[39])

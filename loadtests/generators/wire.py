@@ -16,11 +16,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple, cast
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.codec import decode, encode
+from engine.iso8583.codec import MTI_CHARS
 from engine.iso8583.elements import retrieval_reference, transmission_time
-from engine.iso8583.framing import LENGTH_BYTES, BadFrame, FrameCutter, frame
+from engine.iso8583.framing import LENGTH_BYTES, BadFrame, FrameCutter
 from engine.iso8583.message import Message
-from engine.iso8583.spec import BITMAP_CHARS, FIELDS, MTI_CHARS
+from engine.iso8583.profiles import ISO87_ASCII
+from engine.iso8583.tables import ELEMENTS_1987
+from engine.iso8583.text_codec import BITMAP_CHARS
 from loadtests.figures import Samples
 from loadtests.generators.schedule import Schedule
 from loadtests.generators.workload import SALE, Card, drawn
@@ -57,7 +59,7 @@ def template(card: Card) -> Template:
     """The 0100 of one card."""
     sale = Sale(pan=card.pan, expiry=card.expiry, **SALE)
     message = authorization_request(sale, References(ACQUIRER_ID, "000000", 0))
-    framed = frame(encode(message))
+    framed = ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message))
     at = {
         number: (begin + LENGTH_BYTES, end + LENGTH_BYTES) for number, (begin, end) in places(message).items()
     }
@@ -75,7 +77,7 @@ def places(message: Message) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     at = MTI_CHARS + BITMAP_CHARS * (2 if max(message.fields) > 64 else 1)
     for number in sorted(message.fields):
-        at += FIELDS[number].prefix_chars
+        at += ELEMENTS_1987[number].prefix_digits
         found[number] = (at, at + len(message.fields[number]))
         at = found[number][1]
     return found
@@ -221,7 +223,7 @@ class _Connection(asyncio.Protocol):
         bitmap = payload[MTI_CHARS : MTI_CHARS + BITMAP_CHARS]
         known = self._places.get(bitmap)
         if known is None:
-            found = places(decode(payload))
+            found = places(ISO87_ASCII.decode(payload))
             known = self._places[bitmap] = (found[11][0], found[39][0])
         stan, code = known
         return payload[stan : stan + 6], payload[code : code + 2]

@@ -17,11 +17,11 @@ import msgspec
 from engine.iso8583.acquirer import References, authorization_request
 from engine.iso8583.acquirer import Sale as WireSale
 from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
-from engine.iso8583.codec import decode, encode
 from engine.iso8583.elements import PresentmentReference, transmission_time
-from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.iso8583.framing import BadFrame, FrameCutter
 from engine.iso8583.matching import matching_key
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from loadtests.generators.workload import Card
 
 ANSWER_SECONDS_MAX: Final = 10.0
@@ -114,7 +114,7 @@ class Conversation:
         if self._socket is None:
             self._socket = socket.create_connection(self._address, ANSWER_SECONDS_MAX)
             self._cutter = FrameCutter()
-        self._socket.sendall(frame(encode(request)))
+        self._socket.sendall(ISO87_ASCII.framing.frame(ISO87_ASCII.encode(request)))
         while True:
             received = self._socket.recv(READ_BYTES)
             if not received:
@@ -122,7 +122,7 @@ class Conversation:
             for payload in self._cutter.feed(received):
                 if isinstance(payload, BadFrame):
                     raise ConnectionAbortedError
-                answer = decode(payload)
+                answer = ISO87_ASCII.decode(payload)
                 if matching_key(answer) == matching_key(request):
                     return answer
 

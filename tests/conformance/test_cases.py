@@ -1,8 +1,8 @@
 """The cases of the table in ``ops/docs/WIRE.md``, on the whole path: wire, journal, balance, transactions,
 events.
 
-The tests have the numbers of the table. Cases 34 to 38 need a delegated programme (``test_stand_in.py``);
-case 42 needs a second owner (``tests/actors/shards``).
+Each test runs on every shipped profile. The tests have the numbers of the table. Cases 34 to 38 need a
+delegated programme (``test_stand_in.py``); case 42 needs a second owner (``tests/actors/shards``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ from actors.vault import Vault
 from engine.commands import Expire, Reverse, WireIdentity, reference_of_id, reference_of_message
 from engine.ids import Derived, derive
 from engine.iso8583.identity import AUTHORIZATION, command_key, late_reversal_key
+from engine.iso8583.profiles import SHIPPED
 from engine.replies import Done, WireAnswer
 from ops.audit import audit
 from ops.embedded.ports import free_port
 from tests.conftest import PostgresServer, execute
 from tests.support.api.stack import Installation, installation
 from tests.support.conformance.acquirer import Acquirer, plain_number
+from tests.support.conformance.dialects import DIALECTS
+from tests.support.conformance.edges import edges_of
 from tests.support.conformance.peer import Document, Network
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _tenants = count(1)
+_arns = count(1)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +62,22 @@ async def running(module_settings: Settings) -> AsyncIterator[Installation]:
     assert not broken
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def acquirer(running: Installation) -> AsyncIterator[Acquirer]:
-    """A card with 100.00 EUR, of a new tenant."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def addresses(running: Installation) -> AsyncIterator[dict[str, tuple[str, int]]]:
+    """The address of an edge for each shipped profile."""
+    async with edges_of(running) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=SHIPPED)
+async def acquirer(
+    running: Installation, addresses: dict[str, tuple[str, int]], request: pytest.FixtureRequest
+) -> AsyncIterator[Acquirer]:
+    """A card with 100.00 EUR, of a new tenant, and a connection in the dialect of a shipped profile."""
     caller = await running.caller(f"tenant-{next(_tenants)}")
     card = await caller.funded_card("100.00")
-    settings = running.services.settings
-    async with await Network.connect((settings.iso8583_host, settings.iso8583_port)) as network:
+    dialect = DIALECTS[request.param]
+    async with await Network.connect(addresses[request.param], dialect) as network:
         yield Acquirer(running, caller, card, await plain_number(running, card["id"]), network)
 
 
@@ -343,8 +356,9 @@ async def test_case_26_presented_refund_posts_once(acquirer: Acquirer) -> None:
 async def test_case_26_each_partial_refund_is_credited(acquirer: Acquirer) -> None:
     await acquirer.authorize("60.00", "c26c")
     assert await acquirer.present("60.00", "c26c") == "00"
-    for arn in ("1", "2", "2"):
-        assert await acquirer.present("10.00", "c26c", arn=arn.zfill(23), refund=True) == "00"
+    first, second = (f"9{next(_arns):022d}" for _ in range(2))
+    for arn in (first, second, second):
+        assert await acquirer.present("10.00", "c26c", arn=arn, refund=True) == "00"
     assert await acquirer.balance() == ("60.00", "0.00", "60.00")
 
 

@@ -85,8 +85,8 @@ def answer_contains_a_counter(patch: Patch) -> None:
     numbers = itertools.count()
     answered = respond.answered
 
-    def counting(message: Any, answer: WireAnswer) -> Any:
-        response = answered(message, answer)
+    def counting(message: Any, answer: WireAnswer, profile: Any) -> Any:
+        response = answered(message, answer, profile)
         response.fields[38] = f"{next(numbers):06d}"
         return response
 

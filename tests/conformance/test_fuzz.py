@@ -1,4 +1,4 @@
-"""Damaged messages: valid ones with a few bytes changed (G12).
+"""Damaged messages of each shipped profile: valid ones with a few bytes changed (G12).
 
 A message that can be decoded gets one answer, which an independent decoder can read. Other messages are
 refused if their header is readable. No message raises an exception in the edge.
@@ -18,16 +18,21 @@ from hypothesis import strategies as st
 
 from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
-from engine.iso8583.codec import DecodeError, decode, encode
+from engine.iso8583.codec import DecodeError
 from engine.iso8583.content import FUNCTIONS
-from engine.iso8583.framing import FrameCutter, frame
-from engine.iso8583.message import Message, is_request
-from engine.iso8583.respond import malformed
+from engine.iso8583.framing import FrameCutter
+from engine.iso8583.message import Message
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII, SHIPPED
+from engine.iso8583.respond import SYSTEM_ERROR, malformed
 from tests.support.actors.network.support import Harness, running_edge
 from tests.support.conformance.conversation import ConversationGenerator
+from tests.support.conformance.dialects import DIALECTS
 from tests.support.conformance.peer import decode as decode_independently
 
 EXAMPLES = 20_000 if "STANCHION_CHAOS" in os.environ else 80
+DAMAGED = 26_000
+"""Damaged messages of each profile."""
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 CORPUS = [
     delivery.payload
@@ -66,7 +71,8 @@ class Connection:
     """The connection of one message, each with its own address, so the limit of card testing does not
     apply."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile = ISO87_ASCII) -> None:
+        self.profile = profile
         self.answers: list[Message] = []
         self.open = 0
         self.malformed_frames = 0
@@ -86,21 +92,62 @@ class Connection:
     def card_recognized(self) -> None: ...
 
 
-def dispatch(harness: Harness, payload: bytes) -> Connection:
+def dispatch(harness: Harness, payload: bytes, profile: Profile = ISO87_ASCII) -> Connection:
     """Handle one payload that has left the queue."""
-    connection = Connection()
+    connection = Connection(profile)
     connection.request_started()
     arrived = asyncio.get_running_loop().time()
     harness.edge._dispatcher.dispatch(connection, payload, arrived)  # type: ignore[arg-type]
     return connection
 
 
-def is_answered(payload: bytes) -> bool:
+def is_answered(payload: bytes, profile: Profile = ISO87_ASCII) -> bool:
     """Whether ``payload`` is a request, as far as it can be decoded."""
     try:
-        return is_request(decode(payload).mti)
+        return profile.messages.is_request(profile.decode(payload).mti)
     except DecodeError as error:
-        return malformed(error.read) is not None
+        return malformed(error.read, profile) is not None
+
+
+def damaged(rng: random.Random, payload: bytes) -> bytes:
+    """``payload`` with one to four damaged places."""
+    damaged = bytearray(payload)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(damaged)) if damaged else 0
+        match rng.randrange(5):
+            case 0 if damaged:
+                damaged[at] ^= 1 << rng.randrange(8)
+            case 1:
+                damaged[at:at] = rng.choice(INTERESTING)
+            case 2:
+                del damaged[at : at + rng.randint(1, 8)]
+            case 3:
+                damaged[at:at] = damaged[at : at + rng.randint(1, 30)]
+            case _:
+                damaged[at : at + 1] = rng.randbytes(1)
+    return bytes(damaged)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+async def test_damaged_message_is_answered_without_a_fault(name: str, vault: Vault) -> None:
+    profile, dialect = SHIPPED[name], DIALECTS[name]
+    rng = random.Random(name)
+    corpus = [dialect.encode(decode_independently(payload)) for payload in CORPUS]
+    system_error = {profile.codes.own(SYSTEM_ERROR, function) for function in FUNCTIONS}
+    async with running_edge(CardSecrets(vault), profile=profile) as harness:
+        for _ in range(DAMAGED // 100):
+            payloads = [damaged(rng, rng.choice(corpus)) for _ in range(100)]
+            connections = [dispatch(harness, payload, profile) for payload in payloads]
+            await harness.respondent.drain()
+            for connection, payload in zip(connections, payloads, strict=True):
+                assert len(connection.answers) == is_answered(payload, profile)
+                assert connection.open == 0
+                for answer in connection.answers:
+                    assert profile.decode(profile.encode(answer)) == answer
+                    assert answer.fields[39] not in system_error
+        assert harness.edge.counts.faults == 0
+        assert harness.respondent.counts.failed == 0
+        assert harness.respondent.counts.answered > DAMAGED // 100
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -113,9 +160,9 @@ async def test_damaged_message_gets_one_answer(payloads: list[bytes], vault: Vau
             assert connection.open == 0
             assert len(connection.answers) == is_answered(payload)
             for answer in connection.answers:
-                read = decode_independently(encode(answer))
+                read = decode_independently(ISO87_ASCII.encode(answer))
                 assert read["39"]
-                assert not is_request(read["t"])
+                assert not ISO87_ASCII.messages.is_request(read["t"])
         assert harness.edge.counts.faults == 0
 
 
@@ -123,16 +170,16 @@ async def test_damaged_message_gets_one_answer(payloads: list[bytes], vault: Vau
 @given(mutated())
 def test_decoded_message_survives_a_round_trip(payload: bytes) -> None:
     try:
-        message = decode(payload)
+        message = ISO87_ASCII.decode(payload)
     except DecodeError:
         return
-    assert decode(encode(message)) == message
+    assert ISO87_ASCII.decode(ISO87_ASCII.encode(message)) == message
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.lists(mutated(), max_size=5), st.data())
 def test_any_split_of_the_stream_gives_the_same_frames(payloads: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(frame(payload) for payload in payloads if payload)
+    stream = b"".join(ISO87_ASCII.framing.frame(payload) for payload in payloads if payload)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     cutter = FrameCutter()
     parts = [stream[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -142,9 +189,9 @@ def test_any_split_of_the_stream_gives_the_same_frames(payloads: list[bytes], da
 
 
 def test_corpus_has_all_functions() -> None:
-    functions = {payload[:3].decode() for payload in CORPUS}
+    functions = {ISO87_ASCII.function(payload[:4].decode()) for payload in CORPUS}
     assert functions == FUNCTIONS
-    assert all(decode(payload) for payload in CORPUS)
+    assert all(ISO87_ASCII.decode(payload) for payload in CORPUS)
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 19, 20, 4_096])
@@ -152,6 +199,6 @@ def test_decode_of_noise_raises_only_decode_error(length: int) -> None:
     noise = random.Random(length)
     for _ in range(200):
         try:
-            decode(noise.randbytes(length))
+            ISO87_ASCII.decode(noise.randbytes(length))
         except DecodeError:
             continue

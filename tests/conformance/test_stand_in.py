@@ -18,6 +18,7 @@ from actors.settings import Settings
 from actors.shards import exposure
 from actors.shards.endpoint import AnswerCounts
 from actors.vault import Vault
+from engine.iso8583.profiles import SHIPPED
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
@@ -42,6 +43,8 @@ from tests.support.conformance.decision_endpoint import (
     silent,
     wrong_id,
 )
+from tests.support.conformance.dialects import DIALECTS
+from tests.support.conformance.edges import edges_of
 from tests.support.conformance.peer import Network
 from tests.support.conformance.programme import AMPLE_MS, FUNDS, PATIENCE_SECONDS, Programme, until
 
@@ -88,11 +91,20 @@ async def acme(running: Installation) -> Caller:
     return await running.caller(f"tenant-{next(_tenants)}")
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def addresses(running: Installation) -> AsyncIterator[dict[str, tuple[str, int]]]:
+    """The address of an edge for each shipped profile."""
+    async with edges_of(running) as started:
+        yield started
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def network(module_settings: Settings, running: Installation) -> AsyncIterator[Network]:
-    async with await Network.connect(
-        (module_settings.iso8583_host, module_settings.iso8583_port)
-    ) as platform:
+async def network(
+    addresses: dict[str, tuple[str, int]], request: pytest.FixtureRequest
+) -> AsyncIterator[Network]:
+    """A connection in the dialect of the default profile, or of the one that the test is run on."""
+    name = getattr(request, "param", "iso87-ascii")
+    async with await Network.connect(addresses[name], DIALECTS[name]) as platform:
         yield platform
 
 
@@ -298,6 +310,7 @@ async def test_network_decision_is_not_in_the_report(
 # --- the cases of WIRE.md ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_34_recovery_during_stand_ins_finishes_each_outage_once(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -329,6 +342,7 @@ async def test_case_34_recovery_during_stand_ins_finishes_each_outage_once(
         assert exposed.get(outage_id, 0) == used_minor <= 600
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_35_parallel_stand_ins_never_exceed_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -344,6 +358,7 @@ async def test_case_35_parallel_stand_ins_never_exceed_the_budget(
     assert set((await programme.exposure_minor()).values()) == {fits * 100}
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_35_replaced_owners_never_exceed_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -366,6 +381,7 @@ async def test_case_35_replaced_owners_never_exceed_the_budget(
         await programme.recover(number)
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_35_parallel_stand_ins_never_exceed_the_declared_balance(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -377,6 +393,7 @@ async def test_case_35_parallel_stand_ins_never_exceed_the_declared_balance(
     assert await programme.silent_burst(8) == {"00": 2, "51": 6}
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_36_each_recovery_of_the_endpoint_renews_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -400,6 +417,7 @@ def stood_in_minor(installation: Installation) -> float:
     return exposed
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_36_outage_with_declines_only_ends(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -417,6 +435,7 @@ async def test_case_36_outage_with_declines_only_ends(
     assert await programme.finished() == 1
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_37_currency_change_in_an_outage_resets_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
@@ -451,6 +470,7 @@ async def test_case_37_currency_change_in_an_outage_resets_the_budget(
     ]
 
 
+@pytest.mark.parametrize("network", SHIPPED, indirect=True)
 async def test_case_38_late_approval_of_the_programme_is_ignored(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:

@@ -145,6 +145,15 @@ ANSWERS: Final = (
         )
         for section in ("Send again", "On your own machine")
     ),
+    *(
+        Answer("ops/docs/WIRE.md", section, language, f"tests/conformance/test_written_profile.py::{test}")
+        for section, language, test in (
+            ("Writing a profile", "text", "test_printed_error_is_that_of_a_wrong_place"),
+            ("Writing a profile", "toml", "test_printed_request_gets_the_printed_answer"),
+            ("A request of the example", "text", "test_printed_request_gets_the_printed_answer"),
+            ("Its answer", "text", "test_printed_request_gets_the_printed_answer"),
+        )
+    ),
 )
 
 _STANCHION: Final = re.compile(r"(?:\.venv/bin/)?stanchion ([a-z].*)")

@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from engine.iso8583.codec import decode, encode
-from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.iso8583.framing import BadFrame, FrameCutter
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import DEADLINE_EXCEEDED, approves
 from ops.chaos.traffic.shoppers import Plastic, Terminal
 from ops.histories.operations import History
@@ -150,14 +150,14 @@ class FloodConnection:
         while len(self._ready) < count:
             self._made += 1
             message = self._terminals[self._made % len(self._terminals)].unsent_request()
-            self._ready.append((message.fields[11], frame(encode(message))))
+            self._ready.append((message.fields[11], ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message))))
 
     def _result(self, arrived: Iterable[tuple[float, bytes]], began: float, ended: float) -> PhaseResult:
         approvals: list[float] = []
         refusals: list[float] = []
         approved = other = answered = 0
         for at, payload in arrived:
-            fields = decode(payload).fields
+            fields = ISO87_ASCII.decode(payload).fields
             sent = self._sent.get(fields[11])
             if sent is None:
                 continue

@@ -10,16 +10,19 @@ import pytest
 
 from actors.network.acquirer_session import AcquirerSession, NotConnectedError, SessionLostError
 from actors.network.card_secrets import CardSecrets
-from engine.iso8583.codec import encode
-from engine.iso8583.framing import frame
+from engine.iso8583.acquirer import quoted_authorization_id
 from engine.iso8583.message import Message, as_repeat
+from engine.iso8583.profile import Profile
+from engine.iso8583.profiles import ISO87_ASCII, SHIPPED, parse_profile
 from engine.iso8583.respond import network_management, refusal
 from tests.support.actors.network.support import WAIT_SECONDS, Harness, Peer, request, running_edge, until
 
 
 @asynccontextmanager
-async def session_to(address: tuple[str, int]) -> AsyncIterator[AcquirerSession]:
-    session = AcquirerSession(*address)
+async def session_to(
+    address: tuple[str, int], profile: Profile = ISO87_ASCII
+) -> AsyncIterator[AcquirerSession]:
+    session = AcquirerSession(*address, profile=profile)
     session.start()
     try:
         await session.connected(WAIT_SECONDS)
@@ -67,6 +70,64 @@ async def test_session_carries_300_open_requests(harness: Harness) -> None:
     assert [answer.fields[11] for answer in answers] == [f"{stan:06d}" for stan in range(300)]
 
 
+HOST_PROFILE = parse_profile(
+    """
+name = "host"
+based_on = "iso87-ebcdic"
+frame = { length = "ascii-4" }
+header = { value = "6000010002", swaps = [[1, 3, 2]] }
+private = { network_transaction_id = { field = 62 }, authorization_id = { field = 63 } }
+[messages]
+authorization = ["0200"]
+advice = ["0120"]
+presentment = ["0220"]
+reversal = ["0420"]
+network_management = ["0800"]
+""",
+    "host.toml",
+)
+
+
+VENDOR_PROFILE = parse_profile(
+    """
+name = "vendor"
+based_on = "iso87-binary"
+frame = { length = "in-header", length_at = 2 }
+header = { value = "160100000000aaaabbbb", swaps = [[6, 8, 2]] }
+""",
+    "vendor.toml",
+)
+
+
+@pytest.mark.parametrize(
+    "profile", [*SHIPPED.values(), HOST_PROFILE, VENDOR_PROFILE], ids=lambda profile: profile.name
+)
+async def test_session_and_edge_share_a_profile(card_secrets: CardSecrets, profile: Profile) -> None:
+    async with (
+        running_edge(card_secrets, profile=profile) as harness,
+        session_to(harness.address, profile) as session,
+    ):
+        await session.echo()
+        approved = await session.send(request())
+        repeated = await session.send(as_repeat(request()))
+        reversal = request(124, "0420", de90="0100" + "000123" + "1121103000" + "424242".zfill(11) + "0" * 11)
+        reversed_ = await session.send(reversal)
+        malformed = await session.send(request(125, de3="990000"))
+    assert approved == repeated
+    assert (approved.mti, approved.fields[39], approved.fields[4]) == ("0110", "00", request().fields[4])
+    assert quoted_authorization_id(approved) == harness.owners.authorizations[0].id
+    assert (reversed_.mti, reversed_.fields[39]) == ("0430", "00")
+    assert malformed.fields[39] == "30"
+    assert harness.owners.submitted[0].command_key == harness.owners.submitted[1].command_key
+
+
+async def test_broken_stream_ends_the_connection(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, profile=HOST_PROFILE) as harness, harness.peer() as peer:
+        peer.writer.write(b"GET / HTTP/1.1")
+        assert await peer.is_closed()
+        assert harness.edge.counts.malformed == 1
+
+
 async def test_answers_match_in_any_order(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
@@ -90,7 +151,7 @@ async def test_unmatched_answers_are_counted(fake_edge: FakeEdge) -> None:
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     peer.send(refusal(request(9), "00"))
-    peer.writer.write(frame(b"nonsense") + b"\x00\x00")
+    peer.writer.write(ISO87_ASCII.framing.frame(b"nonsense") + b"\x00\x00")
     await until(lambda: session.unmatched == 3)
     await session.stop()
 
@@ -206,5 +267,5 @@ async def test_answer_to_a_forgotten_request_is_unmatched(fake_edge: FakeEdge) -
 
 
 def test_example_fits_a_frame() -> None:
-    assert len(encode(request())) < 4096
+    assert len(ISO87_ASCII.encode(request())) < 4096
     assert isinstance(request(), Message)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.iso8583.acquirer import network_request
-from engine.iso8583.codec import encode
-from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.limits import FRAME_BYTES_MAX
 from tests.support.actors.network.support import Harness, request
 
@@ -38,10 +37,10 @@ async def test_unsupported_function_gets_40(harness: Harness, mti: str) -> None:
 async def test_third_malformed_frame_ends_the_connection(harness: Harness) -> None:
     async with harness.peer() as peer:
         for _ in range(2):
-            peer.writer.write(frame(UNDECODABLE))
+            peer.writer.write(ISO87_ASCII.framing.frame(UNDECODABLE))
             assert (await peer.receive()) == Message("0110", {39: "30"})
         assert (await peer.ask(request())).fields[39] == "00"
-        peer.writer.write(frame(UNDECODABLE))
+        peer.writer.write(ISO87_ASCII.framing.frame(UNDECODABLE))
         assert (await peer.receive()) == Message("0110", {39: "30"})
         assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
@@ -49,13 +48,17 @@ async def test_third_malformed_frame_ends_the_connection(harness: Harness) -> No
 
 async def test_frame_without_header_gets_no_answer(harness: Harness) -> None:
     async with harness.peer() as peer:
-        peer.writer.write(frame(b"x") + b"\x00\x00" + frame(encode(Message("0110", {39: "00"}))))
+        peer.writer.write(
+            ISO87_ASCII.framing.frame(b"x")
+            + b"\x00\x00"
+            + ISO87_ASCII.framing.frame(ISO87_ASCII.encode(Message("0110", {39: "00"})))
+        )
         assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 
 
 async def test_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
-    payload = encode(request()) + b"0" * FRAME_BYTES_MAX
+    payload = ISO87_ASCII.encode(request()) + b"0" * FRAME_BYTES_MAX
     async with harness.peer() as peer:
         peer.writer.write(len(payload).to_bytes(2, "big") + payload)
         answer = await peer.receive()
@@ -67,7 +70,7 @@ async def test_oversized_frame_is_answered_and_skipped(harness: Harness) -> None
 async def test_exception_in_the_edge_is_answered_and_keeps_the_connection(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], code: str
 ) -> None:
-    def faulty(_: Message) -> Message:
+    def faulty(_: Message, **_options: object) -> Message:
         raise fault("4111111111111111")
 
     monkeypatch.setattr("actors.network.dispatch.network_management", faulty)

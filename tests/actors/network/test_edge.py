@@ -10,8 +10,7 @@ import pytest
 
 from actors.network.card_secrets import CardSecrets
 from engine.iso8583.acquirer import network_request
-from engine.iso8583.codec import encode
-from engine.iso8583.framing import frame
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX
 from tests.support.actors.network.support import Harness, Peer, request, running_edge, until
 
@@ -30,7 +29,7 @@ async def test_slow_sender_is_cut_and_others_are_served(card_secrets: CardSecret
         harness.peer() as slow,
         harness.peer() as other,
     ):
-        stream = frame(encode(request(1)))
+        stream = ISO87_ASCII.framing.frame(ISO87_ASCII.encode(request(1)))
 
         async def trickle() -> None:
             for byte in stream * 100:
@@ -65,7 +64,9 @@ async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets
         unread_peer = socket.create_connection(harness.address)
         unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         unread_peer.setblocking(False)
-        stream = b"".join(frame(encode(request(stan))) for stan in range(1000))
+        stream = b"".join(
+            ISO87_ASCII.framing.frame(ISO87_ASCII.encode(request(stan))) for stan in range(1000)
+        )
         async with harness.peer() as other:
             loop = asyncio.get_running_loop()
             sending = asyncio.create_task(_send_forever(loop, unread_peer, stream))
@@ -245,7 +246,9 @@ async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecr
         unread_peer.connect(harness.address)
         unread_peer.setblocking(False)
         loop = asyncio.get_running_loop()
-        stream = b"".join(frame(encode(request(stan))) for stan in range(2_500))
+        stream = b"".join(
+            ISO87_ASCII.framing.frame(ISO87_ASCII.encode(request(stan))) for stan in range(2_500)
+        )
         await loop.sock_sendall(unread_peer, stream)
         await until(lambda: harness.edge.counts.cut == 1)
         unread_peer.close()

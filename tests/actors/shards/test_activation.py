@@ -155,7 +155,9 @@ async def test_absent_card_is_not_remembered(cluster: Cluster) -> None:
     assert await host.execute_one(spend(1, card_id=ghost)) == WireAnswer("14", authorize(1).id)
     assert ghost not in host.host.activation.cards
     assert await host.execute(create_card(9_999, programme_id=ADMIN.id)) != []
-    assert await host.execute_one(spend(2, card_id=ghost)) == WireAnswer("51", authorize(2).id)
+    assert await host.execute_one(spend(2, card_id=ghost)) == WireAnswer(
+        "51", authorize(2).id, reason="insufficient_funds"
+    )
 
 
 async def test_stopped_host_has_no_reading_task(cluster: Cluster) -> None:

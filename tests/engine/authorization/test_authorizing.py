@@ -107,7 +107,7 @@ def test_approval_places_a_hold_and_counts(life: Life) -> None:
 
 def test_decline_is_journaled_and_changes_no_state(life: Life) -> None:
     executed = life.do(authorize(amount_minor=10_001))
-    assert executed.reply == WireAnswer("51", authorize().id)
+    assert executed.reply == WireAnswer("51", authorize().id, reason="insufficient_funds")
     assert executed.journaled
     assert (life.card, life.account) == (card(), account())
 

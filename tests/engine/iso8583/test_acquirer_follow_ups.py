@@ -12,7 +12,6 @@ from engine.iso8583.acquirer_follow_ups import (
     stand_in_advice,
     timeout_reversal,
 )
-from engine.iso8583.codec import decode, encode
 from engine.iso8583.content import (
     Advice,
     AuthorizationRequest,
@@ -24,6 +23,7 @@ from engine.iso8583.content import (
 from engine.iso8583.elements import PresentmentReference
 from engine.iso8583.identity import AUTHORIZATION, command_key, wire_identity
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 
 SALE = Sale(
     pan="4111111111111111", expiry="2911", amount_minor=12_34, currency="EUR", mcc="5411",
@@ -40,9 +40,9 @@ MESSAGE = reference_of_message(command_key(wire_identity(SAID), AUTHORIZATION))
 
 
 def over_the_wire(message: Message) -> Content:
-    assert "987" not in encode(message).decode()
-    assert "AAAB" not in encode(message).decode()
-    return read(decode(encode(message)))
+    assert "987" not in ISO87_ASCII.encode(message).decode()
+    assert "AAAB" not in ISO87_ASCII.encode(message).decode()
+    return read(ISO87_ASCII.decode(ISO87_ASCII.encode(message)))
 
 
 def test_increment_names_its_sale_and_adds_its_amount() -> None:

@@ -18,6 +18,7 @@ from engine.iso8583.content import (
 )
 from engine.iso8583.elements import ElementError, write_private, write_replacement_amount
 from engine.iso8583.identity import AUTHORIZATION, command_key, wire_identity
+from engine.iso8583.profiles import parse_profile
 from tests.support.engine.iso8583.messages import ORIGINAL, message
 
 
@@ -257,3 +258,16 @@ def test_malformed_field_of_every_class_is_named_in_the_error(
     with pytest.raises(ElementError) as failed:
         read(message(changes, mti=mti, **tags))
     assert failed.value.field == field
+
+
+ADVISING = parse_profile('name = "advising"\nincrements = "advice"\n', "advising.toml")
+
+
+def test_increment_is_advised_where_the_profile_says_so() -> None:
+    advised = message({39: "00"}, mti="0120", t04="SN1", t06="INC")
+    advice = read_advice(advised, profile=ADVISING)
+    assert (advice.increment, advice.purchase.amount_minor) == (True, 12_34)
+    with pytest.raises(ElementError, match="advises an increment"):
+        read_advice(advised)
+    with pytest.raises(ElementError, match="which this network advises"):
+        read_authorization(message(t06="INC"), profile=ADVISING)

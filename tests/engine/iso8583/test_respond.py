@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.iso8583.codec import encode
 from engine.iso8583.elements import read_additional_amounts, read_private
 from engine.iso8583.message import Message, as_repeat
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import answered, malformed, network_management, refusal, replied
 from engine.replies import Done, NotExecuted, Problem, Reply, WireAnswer
 from tests.support.engine.iso8583.messages import EXAMPLE
@@ -56,7 +56,9 @@ def test_follow_up_response_has_the_authorization_id_if_known(mti: str) -> None:
 
 def test_repeat_gets_the_same_bytes() -> None:
     stored = answer("10", 5_00, "ABC123")
-    assert encode(answered(as_repeat(REQUEST), stored)) == encode(answered(REQUEST, stored))
+    assert ISO87_ASCII.encode(answered(as_repeat(REQUEST), stored)) == ISO87_ASCII.encode(
+        answered(REQUEST, stored)
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from itertools import pairwise
 import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.codec import decode, encode
 from engine.iso8583.content import read_authorization
-from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.iso8583.framing import BadFrame, FrameCutter
 from engine.iso8583.identity import wire_identity
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import answered, refusal
 from engine.replies import WireAnswer
 from loadtests.generators.wire import ACQUIRER_ID, WireLoad, places, stamp, template
@@ -39,13 +39,13 @@ class Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for payload in self._cutter.feed(data):
             assert not isinstance(payload, BadFrame)
-            request = decode(payload)
+            request = ISO87_ASCII.decode(payload)
             self._seen.append(request)
             answer = answered(request, WireAnswer("00", "0" * 36, "ABC123", 100))
             if request.fields[2] == self._declined:
                 answer = refusal(request, "51")
             assert self._transport is not None
-            self._transport.write(frame(encode(answer)))
+            self._transport.write(ISO87_ASCII.framing.frame(ISO87_ASCII.encode(answer)))
 
 
 @pytest.fixture
@@ -70,12 +70,14 @@ def test_a_filled_template_equals_the_engines_message() -> None:
     now = stamp(at_ms)
     built = b"".join((head, now.de7, b"000123", now.de12_13, middle, now.de37, b"000123", tail))
     sale = Sale(pan=CARDS[1].pan, expiry=CARDS[1].expiry, **SALE)
-    assert built == frame(encode(authorization_request(sale, References(ACQUIRER_ID, "000123", at_ms))))
+    assert built == ISO87_ASCII.framing.frame(
+        ISO87_ASCII.encode(authorization_request(sale, References(ACQUIRER_ID, "000123", at_ms)))
+    )
 
 
 def test_places_are_the_offsets_of_the_values() -> None:
     message = Message("0110", {2: "4560000000000001", 4: "000000000100", 32: "800001", 39: "00", 70: "001"})
-    payload = encode(message).decode()
+    payload = ISO87_ASCII.encode(message).decode()
     assert {number: payload[begin:end] for number, (begin, end) in places(message).items()} == message.fields
 
 

@@ -18,8 +18,8 @@ from actors.submission import Submission
 from actors.vault import Vault
 from engine.commands import Command
 from engine.ids import shard_of
-from engine.iso8583.codec import decode, encode
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.programmes.programme import Programme
 from engine.replies import Done, NotExecuted, Reply
 from tests.support.actors.network.support import lookup_of
@@ -39,12 +39,13 @@ class _Requester:
     """The requester of one message."""
 
     source = ""
+    profile = ISO87_ASCII
 
     def __init__(self) -> None:
         self.answer_bytes: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def answer(self, response: Message) -> None:
-        self.answer_bytes.set_result(encode(response))
+        self.answer_bytes.set_result(ISO87_ASCII.encode(response))
 
     def request_started(self) -> None: ...
 
@@ -89,7 +90,7 @@ class InProcessPlatform:
     async def exchange(self, payload: bytes) -> bytes:
         """Send one message. Returns its answer."""
         requester = _Requester()
-        self._respondent.respond(requester, decode(payload))
+        self._respondent.respond(requester, ISO87_ASCII.decode(payload))
         return await requester.answer_bytes
 
     async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:

@@ -8,8 +8,11 @@ from typing import Self
 import iso8583
 from iso8583.specs import default_ascii
 
+from tests.support.conformance.dialects import ASCII, Dialect, Document
+
+__all__ = ["Document", "Network", "decode", "encode", "identity"]
+
 WAIT_SECONDS = 60.0
-Document = dict[str, str]
 
 
 def encode(document: Document, *, lower: bool = False) -> bytes:
@@ -32,16 +35,19 @@ def identity(document: Document) -> tuple[str | None, ...]:
 
 
 class Network:
-    """One connection to the edge."""
+    """One connection to the edge. Tests give and get documents of the 1987 version."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dialect: Dialect = ASCII
+    ) -> None:
         self.reader = reader
         self.writer = writer
+        self._dialect = dialect
 
     @classmethod
-    async def connect(cls, address: tuple[str, int]) -> Network:
-        """A new connection."""
-        return cls(*await asyncio.open_connection(*address))
+    async def connect(cls, address: tuple[str, int], dialect: Dialect = ASCII) -> Network:
+        """A new connection, on which messages have the form of ``dialect``."""
+        return cls(*await asyncio.open_connection(*address), dialect)
 
     async def __aenter__(self) -> Self:
         return self
@@ -59,7 +65,7 @@ class Network:
 
     def send(self, document: Document) -> None:
         """Send one message."""
-        self.send_bytes(encode(document))
+        self.send_bytes(self._dialect.encode(document))
 
     async def receive_bytes(self) -> bytes:
         """The payload of the next frame."""
@@ -69,7 +75,7 @@ class Network:
 
     async def receive(self) -> Document:
         """The next message."""
-        return decode(await self.receive_bytes())
+        return self._dialect.decode(await self.receive_bytes())
 
     async def ask(self, document: Document) -> Document:
         """Send a message and return the next received one."""

@@ -19,9 +19,8 @@ from actors.network.probe_limiter import ProbeLimiter
 from actors.network.respondent import Respondent
 from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
-from engine.iso8583.codec import decode, encode
-from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.replies import NotExecuted, Reply, WireAnswer
 from tests.support.engine.iso8583.messages import EXAMPLE
 
@@ -137,7 +136,9 @@ class Peer:
 
     def send(self, *messages: Message) -> None:
         """Send messages in one write."""
-        self.writer.write(b"".join(frame(encode(message)) for message in messages))
+        self.writer.write(
+            b"".join(ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message)) for message in messages)
+        )
 
     async def receive_bytes(self) -> bytes:
         """The payload of the next frame."""
@@ -147,7 +148,7 @@ class Peer:
 
     async def receive(self) -> Message:
         """The next message."""
-        return decode(await self.receive_bytes())
+        return ISO87_ASCII.decode(await self.receive_bytes())
 
     async def ask(self, message: Message) -> Message:
         """Send a message and return the next received one."""

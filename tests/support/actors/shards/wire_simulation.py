@@ -21,6 +21,7 @@ from actors.router import Router
 from actors.submission import decode_batch, encode_collected, encode_replies
 from engine.commands import Authorize, Command
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import approves
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS, SHARD_COUNT
 from engine.replies import Done, Reply
@@ -109,6 +110,8 @@ class VirtualPeers:
 
 class Exchange:
     """Receives an edge's answer to one message."""
+
+    profile = ISO87_ASCII
 
     def __init__(self, record: WireRecord, edge: int) -> None:
         self._record = record

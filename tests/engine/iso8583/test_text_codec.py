@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iso8583.specs import default_ascii
 
-from engine.iso8583.codec import DecodeError, EncodeError, decode, encode
+from engine.iso8583.codec import DecodeError, EncodeError, text_size
 from engine.iso8583.message import Message
-from engine.iso8583.spec import FIELDS
+from engine.iso8583.profiles import ISO87_ASCII
+from engine.iso8583.tables import ELEMENTS_1987
 from engine.pan import Masked, Pan
 from tests.support.engine.iso8583.messages import EXAMPLE, documents
 
@@ -32,7 +33,7 @@ def as_message(document: dict[str, str]) -> Message:
 
 @given(documents())
 def test_encode_equals_pyiso8583(document: dict[str, str]) -> None:
-    assert encode(as_message(document)) == oracle_encode(document)
+    assert ISO87_ASCII.encode(as_message(document)) == oracle_encode(document)
 
 
 @given(documents(), st.booleans())
@@ -41,7 +42,7 @@ def test_decode_equals_pyiso8583(document: dict[str, str], lower: bool) -> None:
     if lower:
         header = 4 + (32 if payload[4:5] in b"89ABCDEF" else 16)
         payload = payload[:header].lower() + payload[header:]
-    decoded = decode(payload)
+    decoded = ISO87_ASCII.decode(payload)
     assert decoded == oracle_decode(payload) == as_message(document)
     assert list(decoded.fields) == sorted(decoded.fields)
 
@@ -55,7 +56,7 @@ def test_decode_refuses_what_pyiso8583_refuses(document: dict[str, str], data: s
         if not payload:
             break
     try:
-        decoded = decode(bytes(payload))
+        decoded = ISO87_ASCII.decode(bytes(payload))
     except DecodeError:
         return
     assert decoded == oracle_decode(bytes(payload))
@@ -65,14 +66,14 @@ def test_decode_refuses_what_pyiso8583_refuses(document: dict[str, str], data: s
 def test_decode_of_any_bytes_returns_a_message_or_raises_decode_error(payload: bytes) -> None:
     problem: DecodeError | None = None
     try:
-        decode(payload)
+        ISO87_ASCII.decode(payload)
     except DecodeError as error:
         problem = error
     assert problem is None or 0 <= problem.position <= len(payload)
 
 
 def test_secrets_are_masked_by_their_type() -> None:
-    message = decode(oracle_encode(EXAMPLE | {"35": "4111111111111111=2911", "48": "01003123"}))
+    message = ISO87_ASCII.decode(oracle_encode(EXAMPLE | {"35": "4111111111111111=2911", "48": "01003123"}))
     assert type(message.fields[2]) is Pan
     assert all(type(message.fields[number]) is Masked for number in (14, 35, 48))
     assert "4111" not in f"{message!r} {message} {message.fields}"
@@ -109,7 +110,7 @@ BROKEN = [
 @pytest.mark.parametrize(("payload", "field", "position", "problem"), BROKEN)
 def test_errors_name_field_and_position(payload: bytes, field: str, position: int, problem: str) -> None:
     with pytest.raises(DecodeError, match=problem) as failed:
-        decode(payload)
+        ISO87_ASCII.decode(payload)
     assert (failed.value.field, failed.value.position) == (field, position)
     assert "4111" not in str(failed.value)
 
@@ -117,7 +118,7 @@ def test_errors_name_field_and_position(payload: bytes, field: str, position: in
 def test_decode_error_keeps_the_fields_before_it() -> None:
     payload = oracle_encode(EXAMPLE).replace(b"Corner shop", b"Corner sh\xc3\xb6")
     with pytest.raises(DecodeError) as failed:
-        decode(payload)
+        ISO87_ASCII.decode(payload)
     assert failed.value.field == "DE43"
     assert failed.value.read is not None
     assert failed.value.read.mti == "0100"
@@ -126,7 +127,7 @@ def test_decode_error_keeps_the_fields_before_it() -> None:
 
 def test_decode_error_without_mti_has_no_fields() -> None:
     with pytest.raises(DecodeError) as failed:
-        decode(b"GET / HTTP/1.1")
+        ISO87_ASCII.decode(b"GET / HTTP/1.1")
     assert failed.value.read is None
 
 
@@ -147,13 +148,13 @@ def test_decode_error_without_mti_has_no_fields() -> None:
 )
 def test_encode_refuses_a_message_outside_the_profile(message: Message, field: str) -> None:
     with pytest.raises(EncodeError) as failed:
-        encode(message)
+        ISO87_ASCII.encode(message)
     assert failed.value.field == field
     assert "Caf" not in str(failed.value)
 
 
 def test_field_table_equals_pyiso8583() -> None:
-    assert sorted(FIELDS) == [number for number in range(2, 129) if number != 65]
-    for number, spec in FIELDS.items():
+    assert sorted(ELEMENTS_1987) == [number for number in range(2, 129) if number != 65]
+    for number, element in ELEMENTS_1987.items():
         entry = default_ascii[str(number)]
-        assert (spec.prefix_chars, spec.size) == (entry["len_type"], entry["max_len"])
+        assert (element.prefix_digits, text_size(element)) == (entry["len_type"], entry["max_len"])
