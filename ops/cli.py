@@ -27,7 +27,7 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
-from engine.scopes import SCOPES
+from engine.scopes import DEFAULT_SCOPES, REVEAL
 from ops.commands.decision_behaviours import BEHAVIOURS
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, create_client, revoke_client
@@ -186,7 +186,8 @@ def create(
     mode: Annotated[str, typer.Option(help="test or live.")],
     role: Annotated[str, typer.Option(help="user or admin.")],
     scope: Annotated[
-        list[str] | None, typer.Option(help=f"May be repeated; default: all of {', '.join(SCOPES)}.")
+        list[str] | None,
+        typer.Option(help=f"May be repeated; default: {', '.join(DEFAULT_SCOPES)}. Not by default: {REVEAL}."),
     ] = None,
     var: Var = None,
 ) -> None:

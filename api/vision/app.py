@@ -13,6 +13,7 @@ from api.vision.component import IdentityVerification
 from api.vision.description import add_description
 from api.vision.in_process import InProcessVerification
 from api.vision.page import add_page
+from api.vision.reveal import add_reveal
 from api.vision.routes import router
 from api.vision.throttle import Throttle
 from engine.limits import EVIDENCE_UPLOADS_MAX
@@ -30,6 +31,7 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     app.state.uploads = asyncio.Semaphore(EVIDENCE_UPLOADS_MAX)
     app.router.routes += router.routes
     add_page(app)
+    add_reveal(app, services)
     add_description(app)
     app.add_route("/healthz", healthz)
     text = "Here applicants open the capture page that the address of their session leads to."
