@@ -135,6 +135,7 @@ class ProgrammeView(View):
     hold_expiry_days: int
     kyc_policy: str | None
     kyc_document_types: list[str]
+    card_renewal: CardRenewal
     status: Literal["active", "suspended", "closed"]
     created_at: Instant
     updated_at: Instant
