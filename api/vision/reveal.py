@@ -21,13 +21,13 @@ from api.cards.custody_log import record
 from api.cards.reveal_sessions import PAGE_PATH, TOKEN_PURPOSE
 from api.database.pool import fetch_row, transaction
 from api.http.problems import Refusal
+from api.http.validation import Input
 from api.services import Services
 from api.vision import page
 from api.vision.routes import CaptureRoute, Token
-from api.http.validation import Input
 from engine.cards.card import TRANSITIONS
 from engine.ids import is_id
-from engine.instant import to_ms
+from engine.instant import to_datetime, to_ms
 from engine.pan import Pan
 
 _FIND: Final = """
@@ -37,7 +37,7 @@ _FIND: Final = """
     WHERE s.id = $1::uuid AND s.token_digest = $2
     FOR UPDATE OF s
 """
-_VIEW: Final = "UPDATE reveal_sessions SET viewed_at = to_timestamp($2::bigint / 1000.0) WHERE id = $1::uuid"
+_VIEW: Final = "UPDATE reveal_sessions SET viewed_at = $2 WHERE id = $1::uuid"
 _ORIGINS: Final = "SELECT parent_origins FROM reveal_sessions WHERE id = $1::uuid"
 _ASSETS: Final = {
     f"{PAGE_PATH}/assets/reveal.js": ("reveal.js", "text/javascript; charset=utf-8"),
@@ -105,7 +105,7 @@ async def _use(services: Services, session_id: str, token: str, actor: str) -> A
         slug = _refused(session, now_ms)
         await record(connection, session, "viewed" if slug is None else "refused", actor, now_ms)
         if slug is None:
-            await connection.execute(_VIEW, session["id"], now_ms)
+            await connection.execute(_VIEW, session["id"], to_datetime(now_ms))
     if slug is not None:
         raise Refusal(slug)
     return session

@@ -85,7 +85,7 @@ async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgre
 
 async def test_commit_with_replacements_takes_one_more_argument(postgres: PostgresBackend) -> None:
     parameters = await postgres.session.fetch(PARAMETERS)
-    assert STATEMENTS["commit_replacements"].count("$") == len(parameters) + 1 + 1, "one in its comment"
+    assert STATEMENTS["commit_replacements"].count("$") == len(parameters) + 1
 
 
 @pytest.mark.parametrize(("row_type", "row"), ROW_TYPES.items())

@@ -4,6 +4,7 @@ lost, and both cards change in one commit."""
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -217,3 +218,34 @@ async def test_replacement_of_a_replacement_continues_the_counters(limited: Test
     done(await limited.execute_one(set_cardholder_status(78, card_id=third.id, active=True)))
     assert code(await limited.execute_one(spend(3, third.id, amount_minor=2_000))) == "61"
     assert code(await limited.execute_one(spend(4, third.id, amount_minor=1_000))) == "00"
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_limit_holds_for_random_orders_and_faults(cluster: Cluster, seed: int) -> None:
+    """Spends on both cards around a replacement, with commits that fail before or after they took effect: the
+    approved amounts of the day never exceed the limit, and each answer is true of the journal."""
+    dice = random.Random(seed)
+    host = await cluster.add("a", ALL_SHARDS)
+    await furnish(host, cents=100_000)
+    done(await host.execute_one(change_card(1, card_id=FIRST.id, controls=(PerDayAmountCap(10_000),))))
+    commands = [spend(number, FIRST.id, amount_minor=dice.randint(1, 6_000)) for number in range(1, 5)]
+    commands.insert(dice.randrange(5), REPLACE)
+    for _ in range(dice.randrange(3)):
+        point, failure = dice.choice([("before", UnknownOutcomeError("c")), ("after", UnknownOutcomeError("c"))])
+        host.faults.fail(point, "commit", failure)  # type: ignore[arg-type]
+    cut = dice.randrange(6)
+    batches = [host.submit(*commands[:cut]), host.submit(*commands[cut:])]
+    replies = [reply for batch in await asyncio.gather(*batches) for reply in batch]
+    done(next(reply for command, reply in zip(commands, replies, strict=True) if command is REPLACE))
+    done(await host.execute_one(USABLE))
+    later = [spend(number, NEW, amount_minor=dice.randint(1, 6_000)) for number in range(11, 15)]
+    replies += await host.execute(*later)
+    stored = cluster.store.transactions.rows
+    spent = {
+        command.id: reply.approved_minor
+        for command, reply in zip((*commands, *later), replies, strict=True)
+        if isinstance(reply, WireAnswer)
+    }
+    assert {id_: stored[id_]["approved_minor"] for id_ in spent} == spent
+    assert sum(spent.values()) <= 10_000
+    assert cluster.store.card_usage.rows[NEW]["day_amount_minor"] == sum(spent.values())
