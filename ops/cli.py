@@ -189,7 +189,9 @@ def create(
     role: Annotated[str, typer.Option(help="user or admin.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(help=f"May be repeated; default: {', '.join(DEFAULT_SCOPES)}. Not by default: {REVEAL}."),
+        typer.Option(
+            help=f"May be repeated; default: {', '.join(DEFAULT_SCOPES)}. Not by default: {REVEAL}."
+        ),
     ] = None,
     var: Var = None,
 ) -> None:

@@ -56,7 +56,9 @@ class RevealSessionInput(Input):
 class RevealSessionView(View):
     """The address of the page, for the card's holder only."""
 
-    url: Annotated[str, example("https://vision.example.com/reveal/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e#rvl_…")]
+    url: Annotated[
+        str, example("https://vision.example.com/reveal/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e#rvl_…")
+    ]
     """Works once."""
     expires_at: Instant
 

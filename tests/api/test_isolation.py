@@ -173,9 +173,7 @@ def random_ids(like: dict[str, str]) -> dict[str, str]:
     return {name: new_id() for name in like}
 
 
-async def test_foreign_ids_get_the_same_responses_as_random_ids(
-    running: Installation, tenant: str
-) -> None:
+async def test_foreign_ids_get_the_same_responses_as_random_ids(running: Installation, tenant: str) -> None:
     acme = await running.caller(tenant, scopes=SCOPES)
     own = await resources(acme)
     rival = await running.caller(f"{tenant}-rival")

@@ -231,7 +231,9 @@ async def test_limit_holds_for_random_orders_and_faults(cluster: Cluster, seed: 
     commands = [spend(number, FIRST.id, amount_minor=dice.randint(1, 6_000)) for number in range(1, 5)]
     commands.insert(dice.randrange(5), REPLACE)
     for _ in range(dice.randrange(3)):
-        point, failure = dice.choice([("before", UnknownOutcomeError("c")), ("after", UnknownOutcomeError("c"))])
+        point, failure = dice.choice(
+            [("before", UnknownOutcomeError("c")), ("after", UnknownOutcomeError("c"))]
+        )
         host.faults.fail(point, "commit", failure)  # type: ignore[arg-type]
     cut = dice.randrange(6)
     batches = [host.submit(*commands[:cut]), host.submit(*commands[cut:])]

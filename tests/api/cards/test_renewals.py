@@ -84,8 +84,9 @@ async def shown(caller: Caller, card: Any) -> Any:
     [
         ("2026-11-16T23:59:59", (2026, 11, 2026, 11)),
         ("2026-11-17T00:00:00", (2026, 11, 2026, 12)),
-        ("2026-12-17T00:00:00", (2026, 12, 2027, 1)),
-        ("2027-01-14T12:00:00", (2027, 1, 2027, 2)),
+        ("2026-12-17T23:59:59", (2026, 12, 2026, 12)),
+        ("2026-12-18T00:00:00", (2026, 12, 2027, 1)),
+        ("2027-01-15T12:00:00", (2027, 1, 2027, 2)),
         ("2027-03-01T00:00:00", (2027, 3, 2027, 3)),
     ],
 )
@@ -170,9 +171,7 @@ async def test_unusable_cards_are_not_renewed(running: Installation, acme: Calle
     assert (await shown(acme, card))["replaced_by"] is None
 
 
-async def test_failed_renewal_is_tried_again_after_its_lease(
-    running: Installation, acme: Caller
-) -> None:
+async def test_failed_renewal_is_tried_again_after_its_lease(running: Installation, acme: Caller) -> None:
     card = await issued(acme)
     server = before_expiry(running, card, 40)
     lease = "INSERT INTO card_renewals VALUES ($1, to_timestamp($2::bigint / 1000.0))"

@@ -149,7 +149,12 @@ async def test_lost_card_can_be_replaced_later_for_the_same_reason(acme: Caller)
 
 async def test_refusals(acme: Caller) -> None:
     card = await acme.funded_card()
-    for body in ({}, {"reason": "bored"}, {"reason": "lost", "activate": "yes"}, {"reason": "lost", "pan": "1"}):
+    for body in (
+        {},
+        {"reason": "bored"},
+        {"reason": "lost", "activate": "yes"},
+        {"reason": "lost", "pan": "1"},
+    ):
         await acme.post(f"/v1/cards/{card['id']}/replace", body, 400)
     await acme.patch(f"/v1/cardholders/{card['cardholder_id']}", {"status": "blocked"})
     refused = await replace(acme, card, status=409)

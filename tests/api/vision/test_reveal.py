@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 
 from actors.network.card_secrets import CardSecrets
 from api.services import Services
@@ -41,7 +42,7 @@ def ahead(services: Services, ahead_ms: int) -> Services:
     return dataclasses.replace(services, clock=At(services, ahead_ms))
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def revealing(running: Installation, tenant: str) -> Caller:
     """A client with the scope that no default set has."""
     return await running.caller(tenant, role="user", scopes=("cards:reveal",))
@@ -119,9 +120,7 @@ async def test_foreign_card_and_unknown_card_get_the_same_answer(
     assert await log_of(running, card) == []
 
 
-async def test_expired_session_is_refused(
-    running: Installation, acme: Caller, revealing: Caller
-) -> None:
+async def test_expired_session_is_refused(running: Installation, acme: Caller, revealing: Caller) -> None:
     card = await acme.funded_card()
     session = await open_session(revealing, card)
     later = create_app(ahead(running.services, REVEAL_SESSION_SECONDS * 1000))
@@ -253,7 +252,11 @@ async def test_old_sessions_are_deleted_and_the_log_is_kept_for_a_year(
     assert await pool.fetchval(sessions, card["id"]) == 0
     await sweep(ahead(running.services, 400 * DAY_MS))
     assert len(await log_of(running, card)) == 1, "by the database's clock it is young"
-    for change in ("DELETE FROM custody_log", "UPDATE custody_log SET actor = 'nobody'", "TRUNCATE custody_log"):
+    for change in (
+        "DELETE FROM custody_log",
+        "UPDATE custody_log SET actor = 'nobody'",
+        "TRUNCATE custody_log",
+    ):
         with pytest.raises(Exception, match="kept for a year"):
             await pool.execute(change)
     old = """INSERT INTO custody_log (at, tenant_id, live, card_id, session_id, act, actor, purpose)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import FrameLocator, Page, Route, expect
 
 from actors.metrics import exposition
@@ -21,7 +22,7 @@ from tests.api.kyc.test_canaries import dump, found_in
 from tests.api.vision.test_reveal import open_session, secrets_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
-from tests.support.api.vision.browser import MILLISECONDS_MAX, Visit, browser, chromium
+from tests.support.api.vision.browser import LOCAL_FRAMES, MILLISECONDS_MAX, Visit, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 
@@ -33,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("program", ["chromium"] if chromium() else [])
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def revealing(running: Installation, tenant: str) -> Caller:
     return await running.caller(tenant, scopes=("cards:reveal",))
 
@@ -44,7 +45,7 @@ async def opened_page(
 ) -> AsyncIterator[tuple[Visit, str]]:
     """A browser, and the address of a session of ``card`` on a served vision host."""
     session = await open_session(revealing, card, **fields)
-    async with served(create_app(running.services)) as base_url, browser(profile) as visit:
+    async with served(create_app(running.services)) as base_url, browser(profile, LOCAL_FRAMES) as visit:
         yield visit, session["url"].replace(running.services.settings.vision_address, base_url)
 
 
@@ -85,7 +86,9 @@ async def test_page_shows_copies_and_hides_the_card(
         await page.clock.run_for(29_000)
         await expect(values(page).first).to_have_text(grouped)
         await page.clock.run_for(1_000)
-        await expect(values(page)).to_have_text([re.sub(r"\d", "•", text) for text in (grouped, expiry, code)])
+        await expect(values(page)).to_have_text(
+            [re.sub(r"\d", "•", text) for text in (grouped, expiry, code)]
+        )
         await expect(page.get_by_role("button")).to_have_count(0)
         assert pan not in await page.content()
         assert await visit.value("document.documentElement.scrollWidth <= window.innerWidth")

@@ -53,7 +53,9 @@ def replaced(life: Life, **parts: Any) -> tuple[Executed, Card]:
         ({"state": "terminated"}, "expired", "terminated", None),
     ],
 )
-def test_replaced_card_ends(before: dict[str, Any], reason: Any, state: str, state_reason: str | None) -> None:
+def test_replaced_card_ends(
+    before: dict[str, Any], reason: Any, state: str, state_reason: str | None
+) -> None:
     life = Life(card(**before), account())
     executed, new = replaced(life, reason=reason)
     ended = before | {"state": state, "state_reason": state_reason, "replaced_by": NEW}

@@ -56,7 +56,11 @@ async def test_views_and_reads_are_listed_newest_first(
     await read(settings.database_dsn, vault, **reading)
     rows = await log(settings.database_dsn, limit=100)
     assert [row["at"] for row in rows] == sorted((row["at"] for row in rows), reverse=True)
-    assert {row["actor"] for row in rows} >= {f"client {client_id}", "holder at 203.0.113.9", "operator Grace"}
+    assert {row["actor"] for row in rows} >= {
+        f"client {client_id}",
+        "holder at 203.0.113.9",
+        "operator Grace",
+    }
     of_card = await log(settings.database_dsn, id_=card["id"], limit=100)
     assert [(row["act"], row["about"], row["purpose"]) for row in of_card] == [
         ("viewed", "card", "cardholder_display"),

@@ -119,9 +119,7 @@ class StoredState:
         assert loaded.cards[FIRST.id].declared == DeclaredBalance(0, 0, NOW_MS + 2)
 
     @pytest.mark.parametrize("funded", [True, False])
-    async def test_replaced_card_and_its_replacement_are_loaded(
-        self, backend: Backend, funded: bool
-    ) -> None:
+    async def test_replaced_card_and_its_replacement_are_loaded(self, backend: Backend, funded: bool) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         old = FIRST if funded else create_card(2, account_id=None, opens_account=False)
