@@ -154,8 +154,8 @@ class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expir
 
 
 class Continuation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The state that a replacement card continues: the counters of ``day`` and the declared balance of the card
-    that it replaces. Amounts in minor units."""
+    """The state that a replacement card continues: the counters of ``day`` and the declared balance of the
+    card that it replaces. Amounts in minor units."""
 
     card_id: str
     """The replaced card."""
@@ -200,8 +200,9 @@ Replacement = Literal["lost", "stolen", "damaged", "expired"]
 
 
 class ReplaceCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="replace_card"):
-    """End a card, and issue its replacement on the same account and shard. ``id`` is the replacement's id; the
-    vault already has its card number under it. The replacement declines until ``SetCardholderStatus``."""
+    """End a card, and issue its replacement on the same account and shard. ``id`` is the replacement's id;
+    the vault already has its card number under it. The replacement declines until
+    ``SetCardholderStatus``."""
 
     card_id: str
     """The card to be replaced."""

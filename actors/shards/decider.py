@@ -88,8 +88,8 @@ class Decider:
     def _issue_beside(
         self, command: CreateCard, beside: CardActor, rows: Rows, epoch: int, now_ms: int
     ) -> None:
-        """Write the card that a command on ``beside`` issues, on the same account and shard. It is activated by
-        its first command, after the commit: until then its id is unknown outside this host."""
+        """Write the card that a command on ``beside`` issues, on the same account and shard. Its first
+        command activates it, after the commit: until then its id is unknown outside this host."""
         actor = CardActor(issuing.card_of(command, now_ms), beside.account)
         executed = issuing.issue(command, actor.card, actor.account)
         assert executed.journaled, "the replaced card's account fits"

@@ -1,5 +1,5 @@
-"""Reveal sessions: for five minutes, the token of a session lets its bearer see one card once, on a page of the
-vision host (``api.vision.reveal``). The API itself never carries a card number."""
+"""Reveal sessions: for five minutes, the token of a session lets its bearer see one card once, on a page of
+the vision host (``api.vision.reveal``). The API itself never carries a card number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _LABEL: Final = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ORIGIN: Final = rf"^https://{_LABEL}(\.{_LABEL})*(:[1-9][0-9]{{0,4}})?$"
 _CARD: Final = "SELECT state FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND live = $3"
 _INSERT: Final = """
-    INSERT INTO reveal_sessions (id, tenant_id, live, card_id, token_digest, parent_origins, created_at, expires_at)
+    INSERT INTO reveal_sessions
+        (id, tenant_id, live, card_id, token_digest, parent_origins, created_at, expires_at)
     VALUES ($1::uuid, $2::uuid, $3, $4::uuid, $5, $6, $7, $8)
 """
 
@@ -72,9 +73,9 @@ class RevealSessionView(View):
 async def create_reveal_session(card_id: PathId, given: RevealSessionInput, call: KeyedCall) -> Response:
     """Open a session that shows a card's number, expiry and CVV2 to its holder, once.
 
-    Send the holder to `url` within five minutes, or frame it on a page of `parent_origins`. The page hides the
-    values after 30 seconds. The session and each use of it are rows of the custody log. The scope is in no
-    default set: give it to the client that serves your cardholders.
+    Send the holder to `url` within five minutes, or frame it on a page of `parent_origins`. The page hides
+    the values after 30 seconds. The session and each use of it are rows of the custody log. The scope is in
+    no default set: give it to the client that serves your cardholders.
     """
     services, caller = call.services, call.caller
     token, now_ms = f"rvl_{secrets.token_urlsafe(TOKEN_BYTES)}", services.clock.now_ms()

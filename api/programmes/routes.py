@@ -92,8 +92,8 @@ class ProgrammeInput(Input):
     kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
     """The document types that its KYC checks accept; by default all."""
     card_renewal: CardRenewal = "virtual"
-    """Active cards that are replaced, for the reason `expired`, 45 days before they expire: none, virtual ones,
-    or all. The old card ends at once, and a physical replacement starts `unactivated`.
+    """Active cards that are replaced, for the reason `expired`, 45 days before they expire: none, virtual
+    ones, or all. The old card ends at once, and a physical replacement starts `unactivated`.
     """
 
 

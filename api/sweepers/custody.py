@@ -24,7 +24,8 @@ _SESSIONS: Final = """
 # By the database's clock too, which the trigger of the table uses.
 _LOG: Final = """
     DELETE FROM custody_log WHERE id IN (
-        SELECT id FROM custody_log WHERE at < least($1, now() - make_interval(days => $3)) ORDER BY at LIMIT $2)
+        SELECT id FROM custody_log WHERE at < least($1, now() - make_interval(days => $3))
+        ORDER BY at LIMIT $2)
 """
 
 

@@ -1,7 +1,7 @@
 """Renews cards before they expire: a replacement for the reason ``expired``.
 
-Which cards are renewed is the setting ``card_renewal`` of their programme. Cards that are not active, and cards
-of retired products, of programmes that are not active, or of cardholders who are not active, are not renewed.
+The setting ``card_renewal`` of a programme says which of its cards are renewed. Cards that are not active,
+and cards of retired products, of programmes or cardholders that are not active, are not renewed.
 
 Every API server sweeps. A row of ``card_renewals`` is the lease of one of them on a card. The card's owner
 decides: it replaces a card once, so a second renewal of the same card changes nothing.
@@ -41,7 +41,8 @@ _CLAIM: Final = """
     SELECT due.id, $6
     FROM card_products p JOIN programmes g ON g.id = p.programme_id
     CROSS JOIN LATERAL (
-        SELECT g.config::jsonb ->> 'status' AS status, coalesce(g.config::jsonb ->> 'card_renewal', 'virtual') AS renewal
+        SELECT coalesce(g.config::jsonb ->> 'status', 'active') AS status,
+            coalesce(g.config::jsonb ->> 'card_renewal', 'virtual') AS renewal
     ) config
     CROSS JOIN LATERAL (
         SELECT c.id FROM cards c
@@ -52,7 +53,7 @@ _CLAIM: Final = """
             AND coalesce(l.resume_at <= $5, true)
         ORDER BY c.exp_year, c.exp_month, c.id LIMIT $7
     ) due
-    WHERE p.status = 'active' AND coalesce(config.status, 'active') = 'active'
+    WHERE p.status = 'active' AND config.status = 'active'
         AND (config.renewal = 'all' OR (config.renewal = 'virtual' AND p.form_factor = 'virtual'))
     LIMIT $7
     ON CONFLICT (card_id) DO UPDATE SET resume_at = excluded.resume_at WHERE card_renewals.resume_at <= $5

@@ -31,8 +31,8 @@ from engine.instant import to_datetime, to_ms
 from engine.pan import Pan
 
 _FIND: Final = """
-    SELECT s.id::text, s.tenant_id::text, s.live, s.card_id::text, s.expires_at, s.viewed_at, c.state, p.sealed,
-           c.exp_year, c.exp_month, c.cvk_generation
+    SELECT s.id::text, s.tenant_id::text, s.live, s.card_id::text, s.expires_at, s.viewed_at, c.state,
+           p.sealed, c.exp_year, c.exp_month, c.cvk_generation
     FROM reveal_sessions s JOIN cards c ON c.id = s.card_id JOIN pans p ON p.card_id = c.id
     WHERE s.id = $1::uuid AND s.token_digest = $2
     FOR UPDATE OF s

@@ -1,8 +1,8 @@
 """Replace a card: the old one ends, and the new one continues its account, controls, counters and declared
 balance.
 
-Both changes are in one commit, so no instant exists at which both cards can spend, or at which the counters of
-the day start again.
+Both changes are in one commit, so no instant exists at which both cards can spend, or at which the counters
+of the day start again.
 """
 
 from __future__ import annotations

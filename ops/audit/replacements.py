@@ -6,7 +6,8 @@ from typing import Final
 
 # The continued state of a replacement: the first command of its journal has it. Defaults are not stored.
 CONTINUED: Final = """
-    SELECT r.replacement_id, r.card_id, (j.command::jsonb #>> '{continues,card_id}')::uuid AS continued_card_id,
+    SELECT r.replacement_id, r.card_id,
+        (j.command::jsonb #>> '{continues,card_id}')::uuid AS continued_card_id,
         coalesce(j.command::jsonb #>> '{continues,day}', '') AS day,
         coalesce((j.command::jsonb #>> '{continues,day_count}')::bigint, 0) AS day_count,
         coalesce((j.command::jsonb #>> '{continues,day_amount_minor}')::bigint, 0) AS day_amount_minor,
@@ -22,15 +23,17 @@ REPLACEMENTS: Final[dict[str, str]] = {
         FROM card_replacements r
         FULL JOIN (SELECT * FROM journal WHERE kind = 'replace_card') j ON j.actor_id = r.card_id""",
     "a replaced card has ended, and its replacement has its account": """
-        SELECT r.card_id, old.state = CASE r.reason WHEN 'lost' THEN 'lost' WHEN 'stolen' THEN 'stolen' ELSE 'terminated' END
-            AND (old.account_id, old.tenant_id, old.live, old.programme_id, old.card_product_id, old.cardholder_id)
+        SELECT r.card_id,
+            old.state = CASE WHEN r.reason IN ('lost', 'stolen') THEN r.reason ELSE 'terminated' END
+            AND (old.account_id, old.tenant_id, old.live, old.programme_id, old.cardholder_id)
                 IS NOT DISTINCT FROM
-                (new.account_id, new.tenant_id, new.live, new.programme_id, new.card_product_id, new.cardholder_id)
+                (new.account_id, new.tenant_id, new.live, new.programme_id, new.cardholder_id)
             AND get_byte(uuid_send(old.id), 15) = get_byte(uuid_send(new.id), 15)
             AND NOT EXISTS (
-                SELECT FROM transactions t WHERE t.card_id = old.id AND t.kind = 'purchase' AND t.decline_reason IS NULL
-                    AND t.seq > (SELECT seq FROM journal WHERE actor_id = old.id AND kind = 'replace_card')
-                    AND EXISTS (SELECT FROM journal j WHERE j.actor_id = t.card_id AND j.seq = t.seq AND j.kind = 'authorize'))
+                SELECT FROM journal j JOIN transactions t ON t.card_id = j.actor_id AND t.seq = j.seq
+                WHERE j.actor_id = old.id AND j.kind = 'authorize'
+                    AND t.kind = 'purchase' AND t.decline_reason IS NULL
+                    AND j.seq > (SELECT seq FROM journal WHERE actor_id = old.id AND kind = 'replace_card'))
         FROM card_replacements r LEFT JOIN cards old ON old.id = r.card_id
         LEFT JOIN cards new ON new.id = r.replacement_id""",
     # Follow-ups of the old card may change its counters after the replacement.

@@ -95,9 +95,11 @@ STAND_IN: Final[dict[str, str]] = {
     "consumption of a declared balance equals the exposure since its declaration": f"""
         SELECT b.card_id, b.consumed_minor = coalesce((
             SELECT sum((decision::jsonb #>> '{{stand_in,exposure_minor}}')::bigint) FROM journal
-            WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment') AND seq > coalesce(d.seq, 1)), 0)
+            WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment')
+                AND seq > coalesce(d.seq, 1)), 0)
             + CASE WHEN d.seq IS NULL THEN n.consumed_minor ELSE 0 END
         FROM declared_balances b LEFT JOIN ({CONTINUED}) n ON n.replacement_id = b.card_id
         LEFT JOIN LATERAL (
-            SELECT max(seq) AS seq FROM journal WHERE actor_id = b.card_id AND kind = 'declare_balance') d ON true""",
+            SELECT max(seq) AS seq FROM journal WHERE actor_id = b.card_id AND kind = 'declare_balance'
+        ) d ON true""",
 }

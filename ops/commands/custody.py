@@ -15,7 +15,8 @@ _LOG: Final = """
     SELECT * FROM (
         SELECT at, act, actor, purpose, 'card' AS about, card_id AS id, session_id FROM custody_log
         UNION ALL
-        SELECT at, CASE WHEN granted THEN 'read' ELSE 'refused' END, reader, purpose, 'kyc_check', check_id, NULL
+        SELECT at, CASE WHEN granted THEN 'read' ELSE 'refused' END, reader, purpose, 'kyc_check', check_id,
+            NULL
         FROM kyc_accesses
     ) log
     WHERE ($1::uuid IS NULL OR id = $1) AND ($2::timestamptz IS NULL OR at >= $2)

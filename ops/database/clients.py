@@ -57,7 +57,8 @@ async def create_client(
     role: str,
     scopes: tuple[str, ...] = (),
 ) -> ClientCredentials:
-    """Create a client of ``tenant``, and the tenant if it is new. No scopes = the default set. Raises ClientError."""
+    """Create a client of ``tenant``, and the tenant if it is new. No scopes = the default set. Raises
+    ClientError."""
     _check(tenant, mode, role, scopes)
     identifier = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
     credentials = ClientCredentials(

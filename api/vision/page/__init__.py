@@ -1,7 +1,8 @@
 """The pages of the vision host. Their headers block external resources and framing.
 
-The capture page is three files; ``api.vision.reveal`` serves the page that shows a card. A session's token is in the fragment of the page's address. Browsers neither send the fragment nor include
-it in referrers, and the script removes it from the address first.
+The capture page is three files; ``api.vision.reveal`` serves the page that shows a card. A session's token is
+in the fragment of the page's address. Browsers neither send the fragment nor include it in referrers, and the
+script removes it from the address first.
 """
 
 from __future__ import annotations

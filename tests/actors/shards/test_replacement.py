@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.journal.contract import RejectedError, UnknownOutcomeError
+from actors.journal.memory import Point
 from engine.commands import Command, Reverse, reference_of_id
 from engine.controls import PerDayAmountCap, PerDayCap
 from engine.decision.delegation import EndpointResult
@@ -231,10 +232,8 @@ async def test_limit_holds_for_random_orders_and_faults(cluster: Cluster, seed: 
     commands = [spend(number, FIRST.id, amount_minor=dice.randint(1, 6_000)) for number in range(1, 5)]
     commands.insert(dice.randrange(5), REPLACE)
     for _ in range(dice.randrange(3)):
-        point, failure = dice.choice(
-            [("before", UnknownOutcomeError("c")), ("after", UnknownOutcomeError("c"))]
-        )
-        host.faults.fail(point, "commit", failure)  # type: ignore[arg-type]
+        points: tuple[Point, Point] = ("before", "after")
+        host.faults.fail(dice.choice(points), "commit", UnknownOutcomeError("commit"))
     cut = dice.randrange(6)
     batches = [host.submit(*commands[:cut]), host.submit(*commands[cut:])]
     replies = [reply for batch in await asyncio.gather(*batches) for reply in batch]

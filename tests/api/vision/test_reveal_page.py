@@ -1,5 +1,5 @@
-"""The page that shows a card, in a real browser: alone and in frames, and the places where the card number must
-not be left.
+"""The page that shows a card, in a real browser: alone and in frames, and the places where the card number
+must not be left.
 
 Without an installed Chromium, these tests are not collected (`.ci/run` installs it).
 """

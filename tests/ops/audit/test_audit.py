@@ -146,7 +146,7 @@ async def live(running: Installation, card: Any) -> None:
 
 
 async def replacements(running: Installation, caller: Caller) -> None:
-    """A funded and an unfunded card, each replaced between two spends; the replacement of the first is shown."""
+    """A funded and an unfunded card, each replaced between two spends; the replacement is shown once."""
     funded = await caller.funded_card("100.00")
     programme = await caller.get(f"/v1/programs/{funded['programme_id']}")
     product = await caller.product(programme)

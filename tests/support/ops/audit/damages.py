@@ -355,7 +355,8 @@ DAMAGES: Final = [
         "a replaced card has ended, and its replacement has its account",
     ),
     (
-        "UPDATE journal SET command = (command::jsonb #- '{continues,day_count}')::text WHERE kind = 'create_card'",
+        "UPDATE journal SET command = (command::jsonb #- '{continues,day_count}')::text"
+        " WHERE kind = 'create_card'",
         "a replacement continues the counters of its card",
     ),
     (
