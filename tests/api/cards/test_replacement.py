@@ -41,8 +41,8 @@ async def test_replacement_continues_account_controls_and_holder(
     old = await acme.get(f"/v1/cards/{card['id']}")
     assert (old["state"], old["replaced_by"], old["replaces"]) == (state, new["id"], None)
     assert (new["state"], new["replaces"], new["replaced_by"]) == ("active", card["id"], None)
-    kept = ("programme_id", "card_product_id", "cardholder_id", "funding_account_id", "controls", "currency")
-    kept += ("network", "iin", "cardholder_name", "cardholder_email")
+    kept = ["programme_id", "card_product_id", "cardholder_id", "funding_account_id", "controls", "currency"]
+    kept += ["network", "iin", "cardholder_name", "cardholder_email"]
     assert {name: new[name] for name in kept} == {name: card[name] for name in kept}
     assert new["pan_ref"] != card["pan_ref"]
     assert new["cvk_generation"] != card["cvk_generation"]
