@@ -1,7 +1,8 @@
 """Replays each card's journal: the same commands through the same pure functions must give the same answers
 and the same state of the card, its account and its transactions.
 
-Cards that share an account are left out: the rows do not show the order of their commands.
+Cards that share an account, as a card and its replacement do, are left out: the rows do not show the order of
+their commands.
 """
 
 from __future__ import annotations

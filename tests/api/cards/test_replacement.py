@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from actors.network.card_secrets import CardSecrets
+from api.cards.replace import find_replaceable, prepare
+from api.sweepers.cardholders import sweep
+from engine.replies import Done
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 from tests.support.integration.acquirer import Acquirer, follow_up, purchase
@@ -135,6 +138,41 @@ async def test_key_has_one_replacement(running: Installation, acme: Caller) -> N
     assert other.status_code == 409
     unused = "SELECT count(*) FROM pans p WHERE NOT EXISTS (SELECT FROM cards WHERE id = p.card_id)"
     assert await running.services.pool.fetchval(unused) == 0
+
+
+async def test_interrupted_replacement_is_finished_by_the_sweeper(
+    running: Installation, acme: Caller
+) -> None:
+    """The API server ends after the owner's commit, before it has released the new card."""
+    card, services = await acme.funded_card(), running.services
+    of = await services.pool.fetchrow("SELECT tenant_id::text, live FROM cards WHERE id = $1", card["id"])
+    assert of is not None
+    found = await find_replaceable(services, card["id"], of["tenant_id"], of["live"])
+    command = await prepare(services, found, "lost")
+    assert isinstance(await services.owners.submit(command), Done)
+    new = await acme.get(f"/v1/cards/{command.id}")
+    assert (await acme.spend(new, "1.00"))["decline_reason"] == "cardholder_blocked"
+    due = "UPDATE card_issues SET resume_at = now() - interval '1 second' WHERE card_id = $1"
+    await services.pool.execute(due, command.id)
+    assert await sweep(services) == 1
+    assert (await acme.spend(new, "1.00"))["decision"] == "approved"
+
+
+async def test_number_of_a_replacement_that_never_happened_is_released(
+    running: Installation, acme: Caller
+) -> None:
+    card, services = await acme.funded_card(), running.services
+    of = await services.pool.fetchrow("SELECT tenant_id::text, live FROM cards WHERE id = $1", card["id"])
+    assert of is not None
+    found = await find_replaceable(services, card["id"], of["tenant_id"], of["live"])
+    command = await prepare(services, found, "lost")
+    numbers = "SELECT count(*) FROM pans WHERE card_id = $1"
+    assert await services.pool.fetchval(numbers, command.id) == 1
+    due = "UPDATE card_issues SET resume_at = now() - interval '1 second' WHERE card_id = $1"
+    await services.pool.execute(due, command.id)
+    assert await sweep(services) == 1
+    assert await services.pool.fetchval(numbers, command.id) == 0
+    assert (await acme.get(f"/v1/cards/{card['id']}"))["replaced_by"] is None
 
 
 async def test_lost_card_can_be_replaced_later_for_the_same_reason(acme: Caller) -> None:
