@@ -34,7 +34,7 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     add_reveal(app, services)
     add_description(app)
     app.add_route("/healthz", healthz)
-    text = "Here people open the page that the address of their session leads to: to send documents, or to see a card."
+    text = "Here people open the page of their session: they send pictures of documents, or see their card."
     add_landing(app, "Stanchion vision host", text, VISION_LINKS)
     refuse_as_problems(app, services)
     return app
