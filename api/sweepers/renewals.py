@@ -114,11 +114,10 @@ async def renew(services: Services, card: Any) -> bool:
 
 def due_months(now_ms: int) -> tuple[int, int, int, int]:
     """Year and month of the first and of the last expiry whose cards are due for renewal: the present month,
-    and the last month that ends within ``RENEWAL_DAYS``."""
+    and the last month that ends within ``RENEWAL_DAYS`` (UTC)."""
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    end = (now + timedelta(days=RENEWAL_DAYS)).replace(day=1) - timedelta(days=1)
-    last = max((end.year, end.month), (now.year, now.month))
-    return now.year, now.month, *last
+    last = (now + timedelta(days=RENEWAL_DAYS)).replace(day=1) - timedelta(days=1)
+    return now.year, now.month, last.year, last.month
 
 
 async def _claim(services: Services) -> Sequence[Any]:
