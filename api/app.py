@@ -20,7 +20,7 @@ from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
 from api.cardholders import routes as cardholders
-from api.cards import cvv2, declared_balance
+from api.cards import cvv2, declared_balance, reveal_sessions
 from api.cards import routes as cards
 from api.console.routes import Console
 from api.docs.landing import API_LINKS, add_landing
@@ -51,6 +51,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     loads.router,
     cards.router,
     cvv2.router,
+    reveal_sessions.router,
     declared_balance.router,
     transactions.router,
     events.router,

@@ -26,7 +26,9 @@ from api.http.server import HttpServer, connection_table
 from api.services import Services
 from api.simulations.card_states import card_state_connection
 from api.sweepers.cardholders import cardholder_sweeper
+from api.sweepers.custody import custody_sweeper
 from api.sweepers.kyc import kyc_sweeper
+from api.sweepers.renewals import renewal_sweeper
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest
@@ -66,7 +68,10 @@ class ApiRole:
             self._network,
             self._egress,
         )
-        self._sweepers = (kyc_sweeper(services), cardholder_sweeper(services))
+        self._sweepers = tuple(
+            sweeper(services)
+            for sweeper in (kyc_sweeper, cardholder_sweeper, renewal_sweeper, custody_sweeper)
+        )
         for sweeper in self._sweepers:
             sweeper.start()
         tls = ServerTls.from_settings(settings)

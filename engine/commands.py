@@ -167,6 +167,20 @@ class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expir
     """The authorization whose hold lapses before its expiry; empty lapses all expired holds."""
 
 
+class Continuation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """The state that a replacement card continues: the counters of ``day`` and the declared balance of the
+    card that it replaces. Amounts in minor units."""
+
+    card_id: str
+    """The replaced card."""
+    day: str = ""
+    day_count: int = 0
+    day_amount_minor: int = 0
+    declared_minor: int | None = None
+    consumed_minor: int = 0
+    declared_ms: int = 0
+
+
 class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_card"):
     """Issue a card. ``id`` is the card's id; the vault already has the card number under it."""
 
@@ -191,6 +205,30 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     controls: tuple[Control, ...] = ()
     cardholder_active: bool = True
     """``False``: the card declines until ``SetCardholderStatus`` activates its cardholder."""
+    continues: Continuation | None = None
+    """Set on a replacement; its owner issues it together with ``ReplaceCard``."""
+
+
+Replacement = Literal["lost", "stolen", "damaged", "expired"]
+"""Why a card is replaced."""
+
+
+class ReplaceCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="replace_card"):
+    """End a card, and issue its replacement on the same account and shard. ``id`` is the replacement's id;
+    the vault already has its card number under it. The replacement declines until
+    ``SetCardholderStatus``."""
+
+    card_id: str
+    """The card to be replaced."""
+    tenant_id: str
+    live: bool
+    reason: Replacement
+    last4: str
+    pan_ref: str
+    exp_month: int
+    exp_year: int
+    cvk_generation: str
+    state: Literal["unactivated", "active"]
 
 
 class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card"):
@@ -292,6 +330,7 @@ CardCommand = (
     | Advise
     | Expire
     | CreateCard
+    | ReplaceCard
     | ChangeCard
     | SetCardholderStatus
     | DeclareBalance

@@ -31,6 +31,8 @@ class Derived(IntEnum):
     OUTAGE = 0x08
     STAND_IN = 0x09
     CARDHOLDER = 0x0A
+    ISSUE = 0x0B
+    """The command that issues a replacement card, derived from that card's id."""
     EVENT_FIRST = 0x10
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12

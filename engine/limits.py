@@ -420,6 +420,20 @@ SIMULATION_BATCH_MAX: Final = 512
 STAN_BLOCK: Final = 1_000
 """STANs reserved from the database at once; unused ones are skipped after a restart."""
 
+# Renewal of cards
+RENEWAL_DAYS: Final = 45
+"""Days before the end of its last month at which a card is renewed."""
+RENEWAL_SWEEP_SECONDS: Final = 60.0
+"""Interval at which each API server searches for cards to renew."""
+RENEWAL_SWEEP_MAX: Final = 500
+"""Renewals in one sweep: cards are issued in large numbers, and thus expire in large numbers."""
+RENEWALS_AT_ONCE: Final = 8
+"""Renewals of one server at the same time, which leaves connections and owners to requests."""
+RENEWAL_LEASE_SECONDS: Final = 3_600
+"""Lease of one server on a renewal; a renewal that failed is tried again afterwards."""
+RENEWAL_LEASES_KEPT_DAYS: Final = 90
+"""Age at which the lease of a renewal that never succeeded is deleted; the card has expired by then."""
+
 # Webhooks
 WEBHOOK_ENDPOINTS_MAX: Final = 16
 """Endpoints of a tenant in one mode."""
@@ -555,6 +569,18 @@ KYC_SWEEP_MAX: Final = 50
 """Checks of each kind in one sweep."""
 CAPTURE_SESSION_SECONDS: Final = 3_600
 """Lifetime of a capture session."""
+REVEAL_SESSION_SECONDS: Final = 300
+"""Lifetime of a session that shows a card to its holder."""
+REVEAL_ORIGINS_MAX: Final = 10
+"""Origins that may frame the page of one session."""
+REVEAL_SESSION_KEPT_SECONDS: Final = 86_400
+"""Time that an expired session is kept, so that its link still says why it does not work."""
+CUSTODY_LOG_DAYS: Final = 365
+"""Time that rows of the custody log are kept; a trigger of the database refuses to delete younger ones."""
+CUSTODY_SWEEP_SECONDS: Final = 600.0
+"""Interval at which each API server deletes old sessions and old rows of the log."""
+CUSTODY_SWEEP_MAX: Final = 1_000
+"""Rows of each kind that one sweep deletes."""
 BINDS_PER_WINDOW: Final = 10
 """Document types bound from one source address in a window."""
 CAPTURE_REQUESTS_PER_WINDOW: Final = 120
@@ -627,6 +653,7 @@ assert ATTEMPTS_QUICK_MAX + ATTEMPTS_SLOW_MAX <= ATTEMPTS_OPEN_MAX < EGRESS_CONN
 assert DELIVERY_LEASE_FRESH_SECONDS + WEBHOOK_TIMEOUT_SECONDS < DELIVERY_LEASE_SECONDS
 assert DISPATCHER_STOP_SECONDS < WEBHOOK_TIMEOUT_SECONDS < WAKE_UP_STUCK_SECONDS
 assert KYC_EVALUATION_SECONDS < KYC_RETRY_SECONDS_MIN < KYC_LEASE_SECONDS < KYC_RETRY_SECONDS_MAX
+assert RENEWAL_DAYS < RENEWAL_LEASES_KEPT_DAYS
 assert BODY_BYTES_MAX < EVIDENCE_BYTES_MAX
 assert HTTP_HEAD_SECONDS + HTTP_SWEEP_SECONDS + HTTP_LINGER_SECONDS < 15.0
 assert HTTP_CONNECTIONS_PER_ADDRESS_MAX < HTTP_CONNECTIONS_MAX

@@ -1,7 +1,7 @@
 """Roles, modes and scopes of API callers: the closed lists of every permission check.
 
-A scope is ``resource:read`` or ``resource:write``; a client has a role, a mode and some scopes, and a token
-has at most the scopes of its client.
+A client has a role, a mode and some scopes, and a token has at most the scopes of its client. Most scopes are
+``resource:read`` or ``resource:write``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ RESOURCES: Final = (
     "events",
     "stip",
 )
-SCOPES: Final[tuple[str, ...]] = tuple(
+REVEAL: Final = "cards:reveal"
+"""Show card numbers to their holders. Given by name only, never by default."""
+DEFAULT_SCOPES: Final[tuple[str, ...]] = tuple(
     f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")
 )
+"""The scopes of a client for which none are named."""
+SCOPES: Final[tuple[str, ...]] = (*DEFAULT_SCOPES, REVEAL)

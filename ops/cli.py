@@ -27,7 +27,7 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
-from engine.scopes import SCOPES
+from engine.scopes import DEFAULT_SCOPES, REVEAL
 from ops.commands.decision_behaviours import BEHAVIOURS
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, create_client, revoke_client
@@ -53,6 +53,8 @@ kyc = typer.Typer(
     help="Applicants' data in custody: erase it, read it (recorded), reseal its keys.", no_args_is_help=True
 )
 app.add_typer(kyc, name="kyc")
+custody = typer.Typer(help="Card numbers and applicants' data in custody.", no_args_is_help=True)
+app.add_typer(custody, name="custody")
 keys = typer.Typer(help="Master keys and the secrets that they seal.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 events = typer.Typer(help="Past events.", no_args_is_help=True)
@@ -186,7 +188,10 @@ def create(
     mode: Annotated[str, typer.Option(help="test or live.")],
     role: Annotated[str, typer.Option(help="user or admin.")],
     scope: Annotated[
-        list[str] | None, typer.Option(help=f"May be repeated; default: all of {', '.join(SCOPES)}.")
+        list[str] | None,
+        typer.Option(
+            help=f"May be repeated; default: {', '.join(DEFAULT_SCOPES)}. Not by default: {REVEAL}."
+        ),
     ] = None,
     var: Var = None,
 ) -> None:
@@ -373,6 +378,27 @@ def rewrap(var: Var = None) -> None:
     with database(settings) as dsn:
         moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings)))
     print(f"resealed {moved}")
+
+
+@custody.command("log")
+def custody_log(
+    about: Annotated[str | None, typer.Option("--id", help="A card or a KYC check; default: all.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="An age like 30m, 2h or 3d, or an instant of ISO 8601.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of rows.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    var: Var = None,
+) -> None:
+    """Print who was given card numbers or applicants' data, when, and for which purpose; newest first."""
+    from ops.commands.custody import lines
+    from ops.commands.custody import log as read_log
+    from ops.commands.resend import instant_of
+
+    begin = None if since is None else datetime.fromisoformat(instant_of(since, datetime.now(UTC)))
+    with database(read_settings(var)) as dsn:
+        rows = asyncio.run(read_log(dsn, id_=about, since=begin, limit=limit))
+    print("\n".join(map(json.dumps, rows) if as_json else lines(rows)))
 
 
 @keys.command()

@@ -9,6 +9,7 @@ from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
+from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
@@ -30,6 +31,7 @@ EXPECTED_FAILURES: Final = (
     ClientError,
     ClusterError,
     ControlError,
+    CustodyLogError,
     DecideError,
     DemoError,
     InstallationError,

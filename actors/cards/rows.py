@@ -18,6 +18,7 @@ from actors.journal.rows import (
     EventRow,
     HoldRow,
     JournalRow,
+    ReplacementRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -31,6 +32,7 @@ from engine.authorization.effects import (
     CardChanged,
     CardholderSet,
     CardIssued,
+    CardReplaced,
     Effect,
     HoldClosed,
     HoldLapsed,
@@ -148,6 +150,11 @@ def _issued(context: WriteContext, effect: CardIssued) -> None:
 
 def _changed(context: WriteContext, _effect: CardChanged | CardholderSet) -> None:
     context.rows.cards[context.card.id] = _card(context.card)
+
+
+def _replaced(context: WriteContext, effect: CardReplaced) -> None:
+    row = ReplacementRow(context.card.id, effect.replacement_id, effect.reason, context.now_ms)
+    context.rows.replacements.append(row)
 
 
 def _declared(context: WriteContext, effect: BalanceDeclared) -> None:
@@ -361,6 +368,7 @@ _WRITERS: Final[dict[type, Callable[[WriteContext, Any], None]]] = {
     AuthorizationUpdated: _updated,
     CardIssued: _issued,
     CardChanged: _changed,
+    CardReplaced: _replaced,
     CardholderSet: _changed,
     BalanceDeclared: _declared,
     StandInRecorded: _stood_in,

@@ -29,6 +29,7 @@ from actors.journal.rows import (
     JournalRow,
     OutageRow,
     ProgrammeRow,
+    ReplacementRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -129,6 +130,7 @@ class Rows:
         self.events: list[EventRow] = []
         self.idempotency: list[IdempotencyRow] = []
         self.cards: dict[str, CardRow] = {}
+        self.replacements: list[ReplacementRow] = []
         self.declared: dict[str, DeclaredRow] = {}
         self.programmes: dict[str, ProgrammeRow] = {}
         self.outages: dict[tuple[str, int], OutageRow] = {}

@@ -52,11 +52,14 @@ class MemoryReads(MemoryTables):
             if card == card_id and row["recorded_at"] > oldest_ms
         }
         declared = self.declared_balances.rows.get(card_id)
+        links = self.card_replacements.rows.values()
         return Card(
             controls=controls,
             created_ms=row["created_at"],
             tombstones=tombstones,
             declared=None if declared is None else DeclaredBalance(*list(declared.values())[1:]),
+            replaces=next((row["card_id"] for row in links if row["replacement_id"] == card_id), None),
+            replaced_by=next((row["replacement_id"] for row in links if row["card_id"] == card_id), None),
             **fixed,
             **counters,
         )

@@ -103,6 +103,7 @@ class MemoryStore(MemoryReads):
         self.outages.put(rows.outages.values(), ("used_minor", "ended_at"))
         self.stand_ins.put(rows.stand_ins)
         self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))
+        self.card_replacements.put(rows.replacements)
         self.card_usage.put(rows.usage.values(), self.card_usage.columns)
         self.declared_balances.put(rows.declared.values(), self.declared_balances.columns)
         self.accounts.put(rows.accounts.values(), ("posted_minor", "held_minor", "version"))
@@ -149,6 +150,7 @@ class MemoryStore(MemoryReads):
         self.transactions.refuse_known(rows.transactions)
         self.ledger_entries.refuse_known(rows.entries)
         self.events.refuse_known(rows.events)
+        self.card_replacements.refuse_known(rows.replacements)
         # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
 

@@ -18,6 +18,7 @@ from actors.journal.rows import (
     JournalRow,
     OutageRow,
     ProgrammeRow,
+    ReplacementRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -63,6 +64,7 @@ class MemoryTables:
         self.outages = Table("outages", OutageRow, key="id period")
         self.stand_ins = Table("stand_ins", StandInRow)
         self.cards = Table("cards", CardRow)
+        self.card_replacements = Table("card_replacements", ReplacementRow, key="card_id")
         self.card_usage = Table("card_usage", UsageRow, key="card_id")
         self.declared_balances = Table("declared_balances", DeclaredRow, key="card_id")
         self.accounts = Table("accounts", AccountRow)

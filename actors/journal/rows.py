@@ -1,4 +1,5 @@
-"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v2``.
+"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v2``, and
+``ReplacementRow``, which few commits have.
 
 Owners write them, the in-memory twin stores them, and ``tests/actors/journal/test_rows.py`` compares their
 fields with the row types in a real database. Fields stand in the order of the columns. Amounts are integers
@@ -164,6 +165,15 @@ class CardRow(NamedTuple):
     controls: str
     cardholder_active: bool
     created_at: int
+
+
+class ReplacementRow(NamedTuple):
+    """A card and its replacement."""
+
+    card_id: str
+    replacement_id: str
+    reason: str
+    replaced_at: int
 
 
 class DeclaredRow(NamedTuple):

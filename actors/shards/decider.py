@@ -84,6 +84,18 @@ class Decider:
             # A follow-up can refer to this message before the journal has it.
             actor.known.add_reference(reference_of_message(command.command_key), original)
         self._write(pending, command, actor, executed, original, rows, now_ms)
+        if executed.issues is not None:
+            self._issue_beside(executed.issues, actor, rows, rows.shards[pending.shard], now_ms)
+
+    def _issue_beside(
+        self, command: CreateCard, beside: CardActor, rows: Rows, epoch: int, now_ms: int
+    ) -> None:
+        """Write the card that a command on ``beside`` issues, on the same account and shard. Its first
+        command activates it, after the commit: until then its id is unknown outside this host."""
+        actor = CardActor(issuing.card_of(command, now_ms), beside.account)
+        executed = issuing.issue(command, actor.card, actor.account)
+        assert executed.journaled, "the replaced card's account fits"
+        card_rows.write_command(rows, command, actor, executed, None, epoch, now_ms)
 
     def _repeat(self, pending: Pending, stored: Reply, actor: CardActor, rows: Rows, now_ms: int) -> None:
         """Give a repeat the stored approval, and record that its exchange got it."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from api.access.tokens import Caller
 from api.http.problems import Refusal
-from engine.scopes import ROLES, SCOPES, Role
+from engine.scopes import REVEAL, ROLES, SCOPES, Role
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,11 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "list_cards": Permission("cards:read"),
     "get_card": Permission("cards:read"),
     "update_card": Permission("cards:write"),
+    "replace_card": Permission("cards:write"),
     "get_card_balance": Permission("cards:read"),
     "get_declared_balance": Permission("stip:read", frozenset({"admin"})),
     "declare_balance": Permission("stip:write", frozenset({"admin"})),
+    "create_reveal_session": Permission(REVEAL),
     "compute_cvv2": Permission("cards:write", test_mode_only=True),
     "create_simulated_load": _simulation("write"),
     "create_simulated_spend": _simulation("write"),

@@ -11,6 +11,7 @@ from api.cards.views import State
 from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, Text255, example, separated
 from api.http.validation import Input, broken
 from api.operations.pagination import PageQuery
+from engine.commands import Replacement
 from engine.ids import is_id
 from engine.limits import CARD_IDS_MAX
 
@@ -26,6 +27,15 @@ class CardInput(Input):
     """If left out: a new account in the programme's currency. With an account's id, the card shares that
     account. `null`: no account. Cards of programmes in gateway mode have no account.
     """
+    activate: bool | None = None
+    """If left out: virtual cards start `active`, physical cards `unactivated`."""
+
+
+class ReplacementInput(Input):
+    """The replacement of a card."""
+
+    reason: Replacement
+    """The old card ends as `lost`, `stolen`, or `terminated` (`damaged`, `expired`)."""
     activate: bool | None = None
     """If left out: virtual cards start `active`, physical cards `unactivated`."""
 

@@ -139,7 +139,7 @@ def _command(call: Call, given: CardInput, card_id: str, last4: str, product: as
     config = _config(product["config"])
     opens_account = "funding_account_id" not in given.model_fields_set and config.mode == "managed"
     activate = given.activate if given.activate is not None else product["form_factor"] == "virtual"
-    exp_year, exp_month = _expiry(services.clock.now_ms(), config.timezone)
+    exp_year, exp_month = expiry(services.clock.now_ms(), config.timezone)
     controls = (
         stored_controls(product["control_defaults"]) if given.controls is None else to_engine(given.controls)
     )
@@ -157,7 +157,7 @@ def _command(call: Call, given: CardInput, card_id: str, last4: str, product: as
         currency=product["currency"],
         iin=product["iin"],
         last4=last4,
-        pan_ref=f"pan_{secrets.token_hex(12)}",
+        pan_ref=new_pan_ref(),
         exp_month=exp_month,
         exp_year=exp_year,
         cvk_generation=CVK_GENERATION,
@@ -167,7 +167,12 @@ def _command(call: Call, given: CardInput, card_id: str, last4: str, product: as
     )
 
 
-def _expiry(now_ms: int, timezone: str) -> tuple[int, int]:
+def new_pan_ref() -> str:
+    """A fresh public reference to a card number."""
+    return f"pan_{secrets.token_hex(12)}"
+
+
+def expiry(now_ms: int, timezone: str) -> tuple[int, int]:
     """Year and month of expiry: ``CARD_VALID_MONTHS`` after the month of issue, inclusive."""
     year, month = (int(part) for part in day_label(now_ms, timezone).split("-")[:2])
     years, month_index = divmod(month - 1 + CARD_VALID_MONTHS, 12)

@@ -8,8 +8,9 @@ from fastapi import Depends, Query
 from starlette.responses import Response
 
 from api.cards.controls import to_engine
-from api.cards.inputs import CardChange, CardInput, CardsQuery
+from api.cards.inputs import CardChange, CardInput, CardsQuery, ReplacementInput
 from api.cards.issue import finish, issue
+from api.cards.replace import replace
 from api.cards.views import FIND, FIND_MANY, SELECT, BalanceView, CardView, holder, show
 from api.database.pool import fetch, fetch_row
 from api.http.answers import json_response
@@ -107,6 +108,35 @@ async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedC
         controls=None if given.controls is None else to_engine(given.controls),
     )
     return await submit(call, command, holder(row, People(services.vault)))
+
+
+@router.post(
+    "/v1/cards/{id}/replace",
+    status_code=201,
+    response_model=CardView,
+    responses=refusals(
+        "quota-reached",
+        "not-found",
+        "card-already-replaced",
+        "invalid-state-transition",
+        "programme-closed",
+        "cardholder-not-active",
+    ),
+)
+@creates("cards")
+async def replace_card(
+    card_id: PathId, given: ReplacementInput, call: Annotated[Call, Depends(resuming(finish))]
+) -> Response:
+    """Replace a card; returns the new card.
+
+    The new card has a new number, expiry and CVV2, and the account, the controls, the counters of the day and
+    the declared balance of the old one. The old card ends in the same commit: it declines new authorizations,
+    and its open holds stay and clear on the shared account. A card is replaced once; `replaces` and
+    `replaced_by` link both. A card that is already `lost`, `stolen` or `terminated` can be replaced for the
+    reason that led to that state. Emits `card.created` for the new card, `card.updated` and `card.replaced`
+    for the old one.
+    """
+    return await replace(call, card_id, given)
 
 
 @router.get("/v1/cards/{id}/balance", response_model=BalanceView, responses=refusals("not-found"))

@@ -21,8 +21,11 @@ SELECT: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.live, r.programme_id::text, r.card_product_id::text,
            r.cardholder_id::text, r.account_id::text, r.network, r.currency, r.iin, r.last4, r.pan_ref,
            r.exp_month, r.exp_year, r.cvk_generation, r.state, r.state_reason, r.controls, r.created_at,
+           old.card_id::text AS replaces, new.replacement_id::text AS replaced_by,
            {HOLDER_COLUMNS}
     FROM cards r JOIN cardholders h ON h.id = r.cardholder_id
+    LEFT JOIN card_replacements old ON old.replacement_id = r.id
+    LEFT JOIN card_replacements new ON new.card_id = r.id
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 FIND_MANY: Final = (
@@ -55,6 +58,10 @@ class CardView(View):
     cvk_generation: str
     network: Literal["visa", "mastercard"]
     currency: Currency
+    replaces: Id | None
+    """The card that this one replaces."""
+    replaced_by: Id | None
+    """The card that replaces this one."""
     created_at: Instant
     cardholder_name: str
     """Empty once the cardholder has been erased."""

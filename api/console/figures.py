@@ -67,8 +67,11 @@ _ENDPOINTS: Final = f"""
     WHERE w.tenant_id = $1 AND w.live = $2 ORDER BY w.id DESC
 """
 _CARD: Final = """
-    SELECT id::text, last4, iin, state, currency, network FROM cards
-    WHERE id = $3::uuid AND tenant_id = $1 AND live = $2
+    SELECT c.id::text, c.last4, c.iin, c.state, c.currency, c.network, old.card_id::text AS replaces,
+           new.replacement_id::text AS replaced_by
+    FROM cards c LEFT JOIN card_replacements old ON old.replacement_id = c.id
+    LEFT JOIN card_replacements new ON new.card_id = c.id
+    WHERE c.id = $3::uuid AND c.tenant_id = $1 AND c.live = $2
 """
 _LAST: Final = f"ORDER BY r.id DESC LIMIT {CONSOLE_TRANSACTIONS_MAX}"
 _OF_ALL: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 {_LAST}"

@@ -88,6 +88,20 @@ KINDS: Final = (
         "Use an active product.",
     ),
     Kind(
+        "card-already-replaced",
+        409,
+        "The card has been replaced",
+        "A card has at most one replacement; this one has it already.",
+        "Read the card: replaced_by names its replacement. Replace that one, if necessary.",
+    ),
+    Kind(
+        "card-ended",
+        409,
+        "The card has ended",
+        "A card that is terminated, lost or stolen cannot be shown.",
+        "If the card was replaced, replaced_by names the card to show.",
+    ),
+    Kind(
         "cardholder-not-active",
         409,
         "The cardholder is not active",

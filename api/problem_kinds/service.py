@@ -7,6 +7,20 @@ from typing import Final
 from api.problem_kinds.kind import Kind
 
 KINDS: Final = (
+    Kind(
+        "reveal-session-used",
+        410,
+        "The link was already used",
+        "A session shows a card once, and this one has shown it.",
+        "Create another session.",
+    ),
+    Kind(
+        "reveal-session-expired",
+        410,
+        "The link has expired",
+        "A session shows a card within five minutes of its creation.",
+        "Create another session.",
+    ),
     # --- limits ---
     Kind(
         "content-too-large",

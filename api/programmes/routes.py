@@ -57,6 +57,7 @@ Name = Annotated[Text100, example("Everyday cards")]
 TimeoutMs = Annotated[int, Field(ge=DECISION_TIMEOUT_MS_MIN, le=DECISION_TIMEOUT_MS_MAX)]
 ExpiryDays = Annotated[int, Field(ge=1, le=HOLD_EXPIRY_DAYS_MAX)]
 KycPolicy = Literal["basic", "document", "full"]
+CardRenewal = Literal["off", "virtual", "all"]
 
 
 def _each_once(types: list[str]) -> list[str]:
@@ -90,6 +91,10 @@ class ProgrammeInput(Input):
     """The weakest flow allowed in KYC checks of its cardholders."""
     kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
     """The document types that its KYC checks accept; by default all."""
+    card_renewal: CardRenewal = "virtual"
+    """Active cards that are replaced, for the reason `expired`, 45 days before they expire: none, virtual
+    ones, or all. The old card ends at once, and a physical replacement starts `unactivated`.
+    """
 
 
 class ProgrammeChange(Input):
@@ -105,6 +110,7 @@ class ProgrammeChange(Input):
     hold_expiry_days: ExpiryDays = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: KycPolicy | None = None
     kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
+    card_renewal: CardRenewal = "virtual"
     status: Literal["active", "suspended", "closed"] = "active"
 
     @model_validator(mode="after")
@@ -129,6 +135,7 @@ class ProgrammeView(View):
     hold_expiry_days: int
     kyc_policy: str | None
     kyc_document_types: list[str]
+    card_renewal: CardRenewal
     status: Literal["active", "suspended", "closed"]
     created_at: Instant
     updated_at: Instant

@@ -13,6 +13,7 @@ from api.vision.component import IdentityVerification
 from api.vision.description import add_description
 from api.vision.in_process import InProcessVerification
 from api.vision.page import add_page
+from api.vision.reveal import add_reveal
 from api.vision.routes import router
 from api.vision.throttle import Throttle
 from engine.limits import EVIDENCE_UPLOADS_MAX
@@ -30,9 +31,10 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     app.state.uploads = asyncio.Semaphore(EVIDENCE_UPLOADS_MAX)
     app.router.routes += router.routes
     add_page(app)
+    add_reveal(app, services)
     add_description(app)
     app.add_route("/healthz", healthz)
-    text = "Applicants open the capture page here, at the address of their session."
+    text = "Here people open the page of their session: they send pictures of documents, or see their card."
     add_landing(app, "Stanchion vision host", text, VISION_LINKS)
     refuse_as_problems(app, services)
     return app

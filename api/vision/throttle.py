@@ -35,9 +35,13 @@ class Throttle:
         """Count another request of the capture page. Raises ``Refusal`` 429."""
         await self._hit(self._request, request)
 
-    async def _hit(self, limit: RateLimitItem, request: Request) -> None:
+    def source(self, request: Request) -> str:
+        """The source address of a request; for IPv6, its network of 64 bits."""
         peer = request.client.host if request.client else None
-        source = source_of(peer, request.headers.getlist("x-forwarded-for"), self._trusted)
+        return source_of(peer, request.headers.getlist("x-forwarded-for"), self._trusted)
+
+    async def _hit(self, limit: RateLimitItem, request: Request) -> None:
+        source = self.source(request)
         if not await self._windows.hit(limit, source):
             window = await self._windows.get_window_stats(limit, source)
             seconds = max(1, math.ceil(window.reset_time - time.time()))

@@ -29,6 +29,13 @@ class CardChanged(msgspec.Struct, frozen=True):
     controls: tuple[Control, ...]
 
 
+class CardReplaced(msgspec.Struct, frozen=True, gc=False):
+    """The card was replaced."""
+
+    replacement_id: str
+    reason: str
+
+
 class CardholderSet(msgspec.Struct, frozen=True, gc=False):
     """Whether the card's cardholder is active, after a change."""
 
@@ -154,6 +161,7 @@ class StandInRecorded(msgspec.Struct, frozen=True):
 CardEffect = (
     CardIssued
     | CardChanged
+    | CardReplaced
     | CardholderSet
     | BalanceDeclared
     | UsageCounted

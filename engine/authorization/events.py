@@ -258,6 +258,24 @@ def card_event(root: str, type_: str, card: Card) -> Event:
     return event(derive(root, Derived.EVENT_FIRST), type_, card_view(card))
 
 
+def replacement_events(root: str, card: Card, reason: str, now_ms: int) -> tuple[Event, ...]:
+    """``card.updated`` and ``card.replaced`` of the replaced ``card``. ``root`` is the replacement's id, from
+    which its own ``card.created`` has the first event id."""
+    data = {
+        "card_id": card.id,
+        "replaced_by": card.replaced_by,
+        "reason": reason,
+        "state": card.state,
+        "programme_id": card.programme_id,
+        "cardholder_id": card.cardholder_id,
+        "occurred_at": to_text(now_ms),
+    }
+    return (
+        event(derive(root, Derived.EVENT_SECOND), "card.updated", card_view(card)),
+        event(derive(root, Derived.EVENT_THIRD), "card.replaced", data),
+    )
+
+
 def outage_finished(root: str, programme_id: str, ended_ms: int) -> Event:
     """``authorization.stip_outage.finished``: the programme and the instant only."""
     data = {"programme_id": programme_id, "ended_at": to_text(ended_ms)}

@@ -10,6 +10,7 @@ from engine.authorization.effects import (
     BalanceDeclared,
     CardChanged,
     CardholderSet,
+    CardReplaced,
     Cvv2Failed,
     Effect,
     HoldClosed,
@@ -109,6 +110,10 @@ def _change(card: Card, effect: CardChanged) -> None:
     card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
 
 
+def _replace(card: Card, effect: CardReplaced) -> None:
+    card.replaced_by = effect.replacement_id
+
+
 def _set_cardholder(card: Card, effect: CardholderSet) -> None:
     card.cardholder_active = effect.active
 
@@ -141,6 +146,7 @@ CARD_CHANGES: Final[dict[type, ApplyEffect]] = {
     Cvv2Failed: _count_cvv2_failure,
     TombstoneSet: _add_tombstones,
     CardChanged: _change,
+    CardReplaced: _replace,
     CardholderSet: _set_cardholder,
     BalanceDeclared: _declare,
 }

@@ -11,6 +11,7 @@ from engine.authorization.follow_up import FollowUpRecord
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
+from engine.commands import CreateCard
 from engine.decision.decide import Decision
 from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import Inputs
@@ -45,6 +46,8 @@ class Executed(msgspec.Struct, frozen=True, gc=False):
     """The explanation, which the journal keeps."""
     authorization_id: str | None = None
     """The transaction that the command opened or named."""
+    issues: CreateCard | None = None
+    """The card that its owner issues in the same commit."""
 
 
 def lapse_expired_holds(context: CommandContext, now_ms: int) -> tuple[HoldLapsed, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.commands import is_message
+from engine.commands import Replacement, is_message
 from engine.controls import Control, control_view
 from engine.instant import DAY_MS, to_text
 from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_DELETED_MAX
@@ -24,6 +24,13 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
 }
 """The next states of each card state; a state that is not listed is an illegal transition."""
 
+END_STATES: Final[dict[Replacement, str]] = {
+    "lost": "lost",
+    "stolen": "stolen",
+    "damaged": "terminated",
+    "expired": "terminated",
+}
+"""The final state of a replaced card, by the reason of its replacement."""
 
 _EDGE_REVERSAL: Final = "u:"
 _NETWORK_APPROVAL: Final = "s:"
@@ -72,6 +79,10 @@ class Card(msgspec.Struct, kw_only=True):
     first: an approval under them within ``TOMBSTONE_DAYS`` is not held. Marked references are those of
     ``edge_reversal_mark`` and ``network_approval_mark``."""
     declared: DeclaredBalance | None = None
+    replaces: str | None = None
+    """The card that this one replaces."""
+    replaced_by: str | None = None
+    """The card that replaces this one."""
 
 
 def may_become(card: Card, state: str) -> bool:
@@ -141,6 +152,8 @@ def card_view(card: Card) -> dict[str, Any]:
         "cvk_generation": card.cvk_generation,
         "network": card.network,
         "currency": card.currency,
+        "replaces": card.replaces,
+        "replaced_by": card.replaced_by,
         "created_at": to_text(card.created_ms),
     }
 

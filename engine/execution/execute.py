@@ -40,10 +40,12 @@ from engine.commands import (
     Load,
     Present,
     ReadBalance,
+    ReplaceCard,
     Reverse,
     SetCardholderStatus,
 )
 from engine.execution.issuing import change, set_cardholder_status
+from engine.execution.replacing import replace
 from engine.ids import Derived, derive
 from engine.instant import day_label
 from engine.limits import AMOUNT_MINOR_MAX
@@ -69,6 +71,8 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
         return _expire(command, context, now_ms)
     if isinstance(command, ChangeCard):
         return change(command, card)
+    if isinstance(command, ReplaceCard):
+        return replace(command, card, now_ms)
     if isinstance(command, SetCardholderStatus):
         return set_cardholder_status(command, card)
     if isinstance(command, DeclareBalance):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from engine.authorization.effects import (
+    BalanceDeclared,
     CardChanged,
     CardholderSet,
     CardIssued,
+    Effect,
 )
 from engine.authorization.events import card_event
 from engine.authorization.evolve import evolve
@@ -13,11 +15,13 @@ from engine.authorization.executed import Executed
 from engine.cards.account import Account
 from engine.cards.card import (
     Card,
+    DeclaredBalance,
     card_view,
     may_become,
 )
 from engine.commands import (
     ChangeCard,
+    Continuation,
     CreateCard,
     SetCardholderStatus,
 )
@@ -27,6 +31,7 @@ from engine.replies import Done, Problem
 
 def card_of(command: CreateCard, now_ms: int) -> Card:
     """The card that ``command`` issues at ``now_ms``."""
+    continues = command.continues or Continuation(card_id="")
     return Card(
         id=command.id,
         tenant_id=command.tenant_id,
@@ -47,7 +52,18 @@ def card_of(command: CreateCard, now_ms: int) -> Card:
         controls=in_precedence(command.controls),
         cardholder_active=command.cardholder_active,
         created_ms=now_ms,
+        day=continues.day,
+        day_count=continues.day_count,
+        day_amount_minor=continues.day_amount_minor,
+        declared=_declared(continues),
+        replaces=continues.card_id or None,
     )
+
+
+def _declared(continues: Continuation) -> DeclaredBalance | None:
+    if continues.declared_minor is None:
+        return None
+    return DeclaredBalance(continues.declared_minor, continues.consumed_minor, continues.declared_ms)
 
 
 def issue(command: CreateCard, card: Card, account: Account | None) -> Executed:
@@ -59,7 +75,10 @@ def issue(command: CreateCard, card: Card, account: Account | None) -> Executed:
     if opened and account is not None:
         account.version += 1
     event = card_event(command.id, "card.created", card)
-    return Executed(Done(201, card_view(card)), True, (CardIssued(card, opened),), (event,))
+    effects: tuple[Effect, ...] = (CardIssued(card, opened),)
+    if card.declared is not None:
+        effects += (BalanceDeclared(card.declared),)
+    return Executed(Done(201, card_view(card)), True, effects, (event,))
 
 
 def _account_fits(command: CreateCard, account: Account | None) -> bool:

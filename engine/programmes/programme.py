@@ -45,6 +45,8 @@ class ProgrammeConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     hold_expiry_days: int = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: str | None = None
     kyc_document_types: list[str] = msgspec.field(default_factory=lambda: list(DOCUMENT_TYPES))
+    card_renewal: Literal["off", "virtual", "all"] = "virtual"
+    """Which cards are renewed before they expire (``api.sweepers.renewals``)."""
     status: Literal["active", "suspended", "closed"] = "active"
     stand_in: StandInPolicy = StandInPolicy()
     created_ms: int = 0

@@ -160,7 +160,20 @@ _CARD: Final = record(
         "cvk_generation": TEXT,
         "network": choice("visa", "mastercard"),
         "currency": CURRENCY,
+        "replaces": described(or_null(ID), "The card that this one replaces."),
+        "replaced_by": described(or_null(ID), "The card that replaces this one."),
         "created_at": INSTANT,
+    }
+)
+_CARD_REPLACED: Final = record(
+    {
+        "card_id": described(ID, "The replaced card."),
+        "replaced_by": described(ID, "Its replacement, on the same account."),
+        "reason": choice("lost", "stolen", "damaged", "expired"),
+        "state": described(choice("lost", "stolen", "terminated"), "The final state of the replaced card."),
+        "programme_id": ID,
+        "cardholder_id": ID,
+        "occurred_at": INSTANT,
     }
 )
 _CARD_PRODUCT: Final = record(
@@ -282,6 +295,13 @@ _TYPES: Final = (
         _OUTAGE_FINISHED,
     ),
     EventType("card.created", "live", "A card was issued.", _CARD),
+    EventType(
+        "card.replaced",
+        "live",
+        "A card was replaced; `card.updated` of the replaced card and `card.created` of its replacement have"
+        " the same cause.",
+        _CARD_REPLACED,
+    ),
     EventType("card.updated", "live", "The state or the controls of a card changed.", _CARD),
     EventType("card_product.created", "live", "A card product was created.", _CARD_PRODUCT),
     EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),

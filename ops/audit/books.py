@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.limits import EVENT_RETENTION_DAYS
 from ops.audit.decided import DECIDED, EVENT_OF_COMMAND
+from ops.audit.replacements import CONTINUED
 
 BOOKS: Final[dict[str, str]] = {
     "the held balance is the sum of the open holds": """
@@ -101,17 +102,20 @@ BOOKS: Final[dict[str, str]] = {
         LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
         WHERE p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway' GROUP BY t.id""",
     "counters of a card with purchases only are the approvals of its day": DECIDED
-    + """
-        SELECT u.card_id, u.day_count = count(d.id) FILTER (WHERE d.kind = 'authorize')
+    + f"""
+        SELECT u.card_id,
+            u.day_count = count(d.id) FILTER (WHERE d.kind = 'authorize') + coalesce(n.day_count, 0)
             AND u.day_amount_minor = coalesce(sum((d.decision ->> 'approved_minor')::bigint), 0)
-        FROM card_usage u LEFT JOIN (
+                + coalesce(n.day_amount_minor, 0)
+        FROM card_usage u LEFT JOIN ({CONTINUED}) n ON n.replacement_id = u.card_id AND n.day = u.day
+        LEFT JOIN (
             SELECT d.* FROM decided d JOIN transactions t ON t.id = d.authorization_id
             WHERE t.kind = 'purchase' AND (d.decision ->> 'approved_minor')::bigint > 0
         ) d ON d.actor_id = u.card_id AND d.decision ->> 'day' = u.day
         WHERE NOT EXISTS (
             SELECT FROM journal WHERE actor_id = u.card_id AND kind IN ('reverse', 'present', 'advise'))
         AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id AND reference !~ '^[gw]:')
-        GROUP BY u.card_id""",
+        GROUP BY u.card_id, n.day_count, n.day_amount_minor""",
     "decisions of the simulated network's own stand-in are advised": """
         SELECT s.id, s.response_code = '00' AND t.decline_reason IS NULL AND EXISTS (
             SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')

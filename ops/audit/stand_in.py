@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.limits import EVENT_RETENTION_DAYS
 from ops.audit.decided import EVENT_OF_COMMAND, STAND_IN_OF_COMMAND
+from ops.audit.replacements import CONTINUED
 
 STAND_IN: Final[dict[str, str]] = {
     "the used budget of an outage is the sum of its grants": """
@@ -90,10 +91,15 @@ STAND_IN: Final[dict[str, str]] = {
             AND (s.stan, s.rrn) = (d.command #>> '{{wire,stan}}', d.command #>> '{{wire,rrn}}')
         FROM stand_ins s
         FULL JOIN (SELECT *, {STAND_IN_OF_COMMAND} AS stand_in_id FROM decided) d ON d.stand_in_id = s.id""",
-    "consumption of a declared balance equals the exposure since its declaration": """
+    # A replacement continues the declared balance of its card, with the consumed part.
+    "consumption of a declared balance equals the exposure since its declaration": f"""
         SELECT b.card_id, b.consumed_minor = coalesce((
-            SELECT sum((decision::jsonb #>> '{stand_in,exposure_minor}')::bigint) FROM journal
-            WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment') AND seq > (
-                SELECT max(seq) FROM journal WHERE actor_id = b.card_id AND kind = 'declare_balance')), 0)
-        FROM declared_balances b""",
+            SELECT sum((decision::jsonb #>> '{{stand_in,exposure_minor}}')::bigint) FROM journal
+            WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment')
+                AND seq > coalesce(d.seq, 1)), 0)
+            + CASE WHEN d.seq IS NULL THEN n.consumed_minor ELSE 0 END
+        FROM declared_balances b LEFT JOIN ({CONTINUED}) n ON n.replacement_id = b.card_id
+        LEFT JOIN LATERAL (
+            SELECT max(seq) AS seq FROM journal WHERE actor_id = b.card_id AND kind = 'declare_balance'
+        ) d ON true""",
 }

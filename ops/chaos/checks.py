@@ -48,6 +48,10 @@ CHECKS: Final = {
     "a case's values in custody are those that its tokens name": "G18",
     "a cardholder's KYC state follows from their checks": "G18",
     "a cardholder has a data key, or is erased with the custody of their checks": "G18",
+    "each executed replacement links its card with one replacement": "G4",
+    "a replaced card has ended, and its replacement has its account": "G4",
+    "a replacement continues the counters of its card": "G4",
+    "a card number is shown once for each session, and each view is in the custody log": "G18",
     # idempotency keys
     "a key has at most one effect, and exactly one if a caller got its success": "G5",
     "all answers to a key have the same bytes": "G5",

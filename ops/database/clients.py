@@ -16,7 +16,7 @@ import asyncpg
 
 from actors.ids import new_id
 from actors.vault import Vault
-from engine.scopes import MODES, ROLES, SCOPES, Mode, Role
+from engine.scopes import DEFAULT_SCOPES, MODES, ROLES, SCOPES, Mode, Role
 from ops.embedded.passwords import write_private
 
 SECRET_PURPOSE: Final = "client-secret"
@@ -57,7 +57,8 @@ async def create_client(
     role: str,
     scopes: tuple[str, ...] = (),
 ) -> ClientCredentials:
-    """Create a client of ``tenant``, and the tenant if it is new. No scopes = all. Raises ClientError."""
+    """Create a client of ``tenant``, and the tenant if it is new. No scopes = the default set. Raises
+    ClientError."""
     _check(tenant, mode, role, scopes)
     identifier = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
     credentials = ClientCredentials(
@@ -66,7 +67,7 @@ async def create_client(
         client_id=f"cl_{mode}_{identifier}",
         client_secret=f"sk_{secrets.token_urlsafe(32)}",
         role=role,
-        scopes=tuple(scope for scope in SCOPES if not scopes or scope in scopes),
+        scopes=tuple(scope for scope in SCOPES if scope in (scopes or DEFAULT_SCOPES)),
     )
     async with connection.transaction():
         await connection.execute(

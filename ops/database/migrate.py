@@ -1,7 +1,7 @@
 """Bring a database to this version: numbered migrations first, then the functions.
 
-**Migrations** (``ops/migrations``) are numbered files, each applied once, in order. An applied file never
-changes: its checksum is stored in ``schema_migrations``, and a changed file is refused. So is a database with
+**Migrations** (``ops/migrations``) are numbered files, each applied once, in order, except
+that some wait (below). An applied file never changes: its checksum is stored in ``schema_migrations``, and a changed file is refused. So is a database with
 more migrations than the code.
 
 **Functions** (``actors/*/sql/functions``) are repeatable files: each holds one ``CREATE OR REPLACE FUNCTION``
@@ -14,7 +14,8 @@ advisory lock: several installations can start at once, and a crash leaves no lo
 replace them. Therefore:
 
 - A migration only adds what the previous release tolerates. A file named ``NNNN_name.after.sql`` may remove
-  what the previous release needs; it waits until no such process is left.
+  what the previous release needs; it waits until no such process is left. Later files do not wait for it, so
+  they must not depend on it.
 - A function keeps its parameters and its result, and its new body serves callers of the previous release too.
   Everything else is a new function with the next number (``commit_batch_v3``). The runner never drops a
   function, refuses a file that would change parameters or a result, and with ``before_only`` does not put an
@@ -198,13 +199,11 @@ async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:
 
 
 def _before(migrations: list[Migration], applied: set[int]) -> list[Migration]:
-    """The migrations in front of the first one that has to wait. An empty database takes all: no process of
-    the previous release uses it."""
+    """The migrations that need not wait. An empty database takes all: no process of the previous release uses
+    it."""
     if not applied:
         return migrations
-    waits = (each.version for each in migrations if each.after and each.version not in applied)
-    first = next(waits, len(migrations) + 1)
-    return [each for each in migrations if each.version < first]
+    return [each for each in migrations if not each.after or each.version in applied]
 
 
 async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int]:

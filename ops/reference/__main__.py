@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from api.docs.examples import FILE
+from engine.scopes import SCOPES
 from ops.reference.record import record
 from ops.supervision.running_installation import RunningInstallation
 
@@ -19,9 +22,19 @@ def main() -> None:
             owner = next(
                 each for each in found["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
             )
-            examples = record(found["base_url"], owner, var_dir, found["vision_url"])
+            client = _client(owner["name"], var_dir)
+            examples = record(found["base_url"], client, var_dir, found["vision_url"])
     FILE.write_text(json.dumps(examples, indent=1, ensure_ascii=False) + "\n", "utf-8")
     print(f"{len(examples)} examples in {FILE}")
+
+
+def _client(tenant: str, var_dir: Path) -> dict[str, str]:
+    """A new client of ``tenant`` with every scope, also those that no default set has."""
+    about = ["--tenant", tenant, "--mode", "test", "--role", "admin", "--var", str(var_dir)]
+    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
+    command = [sys.executable, "-m", "ops", "clients", "create", *about, *scopes]
+    made: dict[str, str] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return made
 
 
 if __name__ == "__main__":

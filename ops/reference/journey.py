@@ -54,7 +54,7 @@ def walk(api: Client, receiver: str) -> None:
 
 
 def _stand_in(api: Client, receiver: str) -> None:
-    """A programme whose endpoint fails."""
+    """A programme whose endpoint fails, and a card that is replaced."""
     programme = api.programs.create(
         name="Own decisions",
         currency="EUR",
@@ -85,6 +85,7 @@ def _stand_in(api: Client, receiver: str) -> None:
     end = (datetime.fromisoformat(begin) + timedelta(hours=1)).isoformat(timespec="milliseconds")
     window = begin, end.replace("+00:00", "Z")
     _first(api.programs.stip_activity(programme["id"], *window, page_size=PAGE))
+    api.cards.replace(card["id"], reason="damaged")
     api.card_products.retire(product["id"])
 
 
@@ -148,6 +149,7 @@ def _card(api: Client, product: CardProduct, holder: Cardholder) -> Card:
     card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
     api.cards.load(card["id"], eur("100.00"))
     api.cards.cvv2(card["id"])
+    api.cards.reveal(card["id"], parent_origins=["https://app.example.com"])
     api.cards.update(
         card["id"], controls=[*product["control_defaults"], {"kind": "per_day_cap", "count": 10}]
     )

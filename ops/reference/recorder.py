@@ -23,6 +23,9 @@ _SECRETS: Final = {
     "decision_secret": "decsec_an-example-and-no-secret",
     "capture_session_token": "cap_an-example-and-no-token",
 }
+_REVEAL: Final = re.compile(r"rvl_[\w-]{43}")
+"""Tokens that only occur inside of addresses."""
+_PAN_REF: Final = re.compile(r"pan_[0-9a-f]{24}")
 # One event type is enough as an example.
 _CUT: Final = {"list_event_types": 1}
 
@@ -60,6 +63,7 @@ class Recorder:
         text = json.dumps(recorded)
         for secret, shown in (_secrets_of(recorded) | dict(replacements)).items():
             text = text.replace(json.dumps(secret)[1:-1], shown)
+        text = _with_other_references(_REVEAL.sub("rvl_an-example-and-no-token", text))
         shown_: dict[str, Json] = json.loads(_with_other_instants(_with_other_ids(text)))
         return shown_
 
@@ -97,6 +101,12 @@ def _with_other_ids(text: str) -> str:
         raise ValueError("more things than ids to show for them")
     shown = {id_: f"019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a{number:02x}" for number, id_ in enumerate(ids)}
     return _ID.sub(lambda found: shown[found[0]], text)
+
+
+def _with_other_references(text: str) -> str:
+    """Replaces references to card numbers: the same reference for the same card, in every recording."""
+    found = list(dict.fromkeys(_PAN_REF.findall(text)))
+    return _PAN_REF.sub(lambda match: f"pan_{found.index(match[0]):024x}", text)
 
 
 def _with_other_instants(text: str) -> str:

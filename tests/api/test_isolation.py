@@ -9,6 +9,7 @@ import pytest
 from actors.ids import new_id
 from api.access.permissions import PERMISSIONS
 from api.app import operations
+from engine.scopes import SCOPES
 from tests.support.api.delegation import activity, delegated_card, policy, recent
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, submit
@@ -81,6 +82,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/cards/{ids['cards']}", {"state": "suspended"}),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
+        ("POST", f"/v1/cards/{ids['cards']}/reveal-sessions", None),
         ("GET", f"/v1/transactions/{ids['transactions']}", None),
         ("POST", f"/v1/transactions/{ids['transactions']}/replay", None),
         ("GET", f"/v1/simulated-spends/{ids['simulated-spends']}", None),
@@ -108,6 +110,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
             "/v1/simulated-clearings",
             {"card_id": ids["cards"], "amount": money, "mcc": "5411", "merchant_name": "M"},
         ),
+        ("POST", f"/v1/cards/{ids['cards']}/replace", {"reason": "lost"}),
     ]
 
 
@@ -170,9 +173,8 @@ def random_ids(like: dict[str, str]) -> dict[str, str]:
     return {name: new_id() for name in like}
 
 
-async def test_foreign_ids_get_the_same_responses_as_random_ids(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_foreign_ids_get_the_same_responses_as_random_ids(running: Installation, tenant: str) -> None:
+    acme = await running.caller(tenant, scopes=SCOPES)
     own = await resources(acme)
     rival = await running.caller(f"{tenant}-rival")
     foreign = await resources(rival)
@@ -194,7 +196,7 @@ async def test_foreign_ids_get_the_same_responses_as_random_ids(
 
 
 async def test_modes_of_one_tenant_are_isolated(running: Installation, acme: Caller) -> None:
-    live = await running.caller(acme.credentials.name, mode="live")
+    live = await running.caller(acme.credentials.name, mode="live", scopes=SCOPES)
     # The test sends more requests than the rate limit of live mode permits.
     live.http = running.variant(rate_live_per_second=100_000)
     in_test = await resources(acme)

@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from actors.vault import Vault
-from engine.scopes import SCOPES
+from engine.scopes import DEFAULT_SCOPES
 from ops.database.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
 
 ROOT = Path(__file__).parents[2]
@@ -141,7 +141,7 @@ def test_an_invalid_client_is_refused(
 def test_without_a_running_installation_the_database_is_started_for_the_command(stanchion: Stanchion) -> None:
     first = stanchion("clients", "create", "--tenant", "acme", "--mode", "live", "--role", "admin")
     assert (first.returncode, first.stderr) == (0, "")
-    assert json.loads(first.stdout)["scopes"] == list(SCOPES)
+    assert json.loads(first.stdout)["scopes"] == list(DEFAULT_SCOPES)
     assert stanchion("migrate").stdout == "nothing to apply\n"
 
 

@@ -23,6 +23,7 @@ class ProgrammeFields(TypedDict, total=False):
     hold_expiry_days: int
     kyc_policy: str | None
     kyc_document_types: list[str]
+    card_renewal: Literal["off", "virtual", "all"]
 
 
 class ProgrammeChange(TypedDict, total=False):
@@ -36,6 +37,7 @@ class ProgrammeChange(TypedDict, total=False):
     hold_expiry_days: int
     kyc_policy: str | None
     kyc_document_types: list[str]
+    card_renewal: Literal["off", "virtual", "all"]
     status: Literal["active", "suspended", "closed"]
 
 
@@ -106,6 +108,13 @@ class CardChange(TypedDict, total=False):
     state: Literal["active", "suspended", "terminated", "lost", "stolen"]
     state_reason: str | None
     controls: list[Control]
+
+
+class ReplacementFields(TypedDict):
+    """The replacement of a card."""
+
+    reason: Literal["lost", "stolen", "damaged", "expired"]
+    activate: NotRequired[bool]
 
 
 class SpendFields(TypedDict):

@@ -36,6 +36,7 @@ class Programme(TypedDict):
     hold_expiry_days: int
     kyc_policy: str | None
     kyc_document_types: list[str]
+    card_renewal: str
     status: str
     created_at: str
     updated_at: str
@@ -120,9 +121,18 @@ class Card(TypedDict):
     cvk_generation: str
     network: str
     currency: str
+    replaces: str | None
+    replaced_by: str | None
     created_at: str
     cardholder_name: str
     cardholder_email: str
+
+
+class RevealSession(TypedDict):
+    """The address of a page that shows a card to its holder, once."""
+
+    url: str
+    expires_at: str
 
 
 class Balance(TypedDict):

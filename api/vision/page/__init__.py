@@ -1,7 +1,8 @@
-"""The capture page: three files, and headers that block external resources and framing.
+"""The pages of the vision host. Their headers block external resources and framing.
 
-The session's token is in the fragment of the page's address. Browsers neither send the fragment nor include
-it in referrers, and the script removes it from the address first.
+The capture page is three files; ``api.vision.reveal`` serves the page that shows a card. A session's token is
+in the fragment of the page's address. Browsers neither send the fragment nor include it in referrers, and the
+script removes it from the address first.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ def add_page(app: FastAPI) -> None:
     """Serve the page and its two assets from memory."""
     for path, (name, media_type) in FILES.items():
         content = files(__name__).joinpath(name).read_bytes()
-        app.add_route(path, _handler(content, media_type), methods=["GET"])
+        app.add_route(path, serving(content, media_type), methods=["GET"])
 
 
-def _handler(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+def serving(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    """A handler that serves ``content``."""
+
     async def handler(_request: Request) -> Response:
         return Response(content, headers=HEADERS, media_type=media_type)
 

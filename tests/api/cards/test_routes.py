@@ -15,6 +15,8 @@ from tests.support.api.kyc.applicants import passed_check
 from tests.support.api.stack import Installation
 
 MEMBERS = {
+    "replaces",
+    "replaced_by",
     "id",
     "programme_id",
     "card_product_id",

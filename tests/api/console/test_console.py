@@ -203,6 +203,16 @@ async def test_console_shows_transactions_figures_and_card_details(
         assert "funds" in page
 
 
+async def test_card_page_links_a_card_with_its_replacement(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    new = await acme.post(f"/v1/cards/{card['id']}/replace", {"reason": "lost"})
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        for shown, linked in ((card, new), (new, card)):
+            page = (await http.get(f"/console/cards?id={shown['id']}")).text
+            assert f'href="/console/cards?id={linked["id"]}"' in page
+
+
 async def test_decisions_are_counted_in_five_second_slots(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     for amount in ("1.00", "1.00", "999.00"):

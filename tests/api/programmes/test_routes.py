@@ -28,6 +28,7 @@ async def test_new_programme_has_defaults_and_shows_its_secret_once(acme: Caller
         "hold_expiry_days": 3,
         "kyc_policy": None,
         "kyc_document_types": ["passport", "national_id", "residence_permit", "driving_licence"],
+        "card_renewal": "virtual",
         "status": "active",
         "created_at": "",
         "updated_at": "",

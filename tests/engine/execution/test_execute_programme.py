@@ -145,8 +145,8 @@ def test_programme_view_has_the_public_members() -> None:
     view = programme_view(programme(updated_ms=LATER_MS))
     assert set(view) == {
         *("id", "name", "mode", "decisioning", "decision_url", "decision_timeout_ms", "currency", "timezone"),
-        *("hold_expiry_days", "kyc_policy", "kyc_document_types", "status", "version"),
-        *("created_at", "updated_at"),
+        *("hold_expiry_days", "kyc_policy", "kyc_document_types", "card_renewal", "status"),
+        *("version", "created_at", "updated_at"),
     }
     assert (view["created_at"], view["updated_at"]) == (
         "2026-11-21T10:00:00.000Z",

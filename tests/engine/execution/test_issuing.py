@@ -147,7 +147,7 @@ def test_card_view_has_the_public_members_and_no_name() -> None:
     specified = {"id", "programme_id", "card_product_id", "cardholder_id", "pan_ref", "last4", "iin"}
     specified |= {"exp_month", "exp_year", "state", "controls", "funding_account_id", "cvk_generation"}
     specified |= {"created_at", "currency"}
-    assert set(view) == specified | {"network", "state_reason"}
+    assert set(view) == specified | {"network", "state_reason", "replaces", "replaced_by"}
     assert view["created_at"] == "2026-11-21T10:00:00.000Z"
     assert view["controls"] == [{"kind": "per_txn_cap", "amount": "0.05"}]
     assert (view["exp_month"], view["exp_year"], view["funding_account_id"]) == (11, 2029, ACCOUNT)

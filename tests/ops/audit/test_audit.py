@@ -25,6 +25,8 @@ from tests.support.api.delegation import declare, delegated_card, money, policy,
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import begin, passed_check
 from tests.support.api.stack import Installation, installation
+from tests.support.api.vision.applicant import vision_host
+from tests.support.api.vision.holder import show
 from tests.support.conformance.decision_endpoint import approve, decision_endpoint, hang_up
 from tests.support.conformance.peer import Document
 from tests.support.integration.acquirer import Acquirer, follow_up, private_tags, purchase
@@ -70,6 +72,7 @@ async def books(
         await begin(caller, "basic", {"id": card["cardholder_id"]})
         await live(running, await caller.funded_card("1000.00"))
         await live(running, await gateway_card(running, caller))
+        await replacements(running, caller)
         await outages(running, caller)
         await eventually(lambda: running.services.pool.fetchval(ALL_ATTEMPTED))
     yield url
@@ -140,6 +143,25 @@ async def live(running: Installation, card: Any) -> None:
             await say(follow_up("0220", refund, "6.00", de3="200000", de48=tags))
         await say(purchase(plastic, "1.00"))
         await say(purchase(plastic, "4.00") | {"t": "0220"})
+
+
+async def replacements(running: Installation, caller: Caller) -> None:
+    """A funded and an unfunded card, each replaced between two spends; the replacement is shown once."""
+    funded = await caller.funded_card("100.00")
+    programme = await caller.get(f"/v1/programs/{funded['programme_id']}")
+    product = await caller.product(programme)
+    holder = {"id": funded["cardholder_id"]}
+    unfunded = await caller.card(product, holder, funding_account_id=None)
+    for card in (funded, unfunded):
+        await declare(caller, card, "30.00")
+        await caller.spend(card, "5.00")
+        new = await caller.post(f"/v1/cards/{card['id']}/replace", {"reason": "damaged"})
+        await caller.spend(new, "6.00")
+        revealing = await running.caller(scopes=("cards:reveal",))
+        session = await revealing.post(f"/v1/cards/{new['id']}/reveal-sessions")
+    async with vision_host(running) as http:
+        await show(http, session["url"])
+        await show(http, session["url"])
 
 
 async def outages(running: Installation, caller: Caller) -> None:

@@ -99,9 +99,9 @@ async def test_after_migration_waits_for_processes_of_the_previous_release(
     assert await migrate(empty_url, folder, functions, before_only=True) == ["first", "second"]
     (folder / "0003_third.after.sql").write_text("ALTER TABLE thing RENAME COLUMN id TO number;")
     (folder / "0004_fourth.sql").write_text("CREATE TABLE other (id integer);")
-    assert await migrate(empty_url, folder, functions, before_only=True) == []
-    assert await waiting(empty_url, folder) == ["third", "fourth"], "order is kept"
-    assert await migrate(empty_url, folder, functions) == ["third", "fourth"]
+    assert await migrate(empty_url, folder, functions, before_only=True) == ["fourth"]
+    assert await waiting(empty_url, folder) == ["third"], "only the file that removes something waits"
+    assert await migrate(empty_url, folder, functions) == ["third"]
     assert await waiting(empty_url, folder) == []
     (folder / "0005_fifth.sql").write_text("CREATE TABLE another (id integer);")
     assert await migrate(empty_url, folder, functions, before_only=True) == ["fifth"]

@@ -24,6 +24,7 @@ from engine.commands import (
     GrantStandIns,
     Load,
     ReadBalance,
+    ReplaceCard,
     SetCardholderStatus,
     SetStandInPolicy,
     WireIdentity,
@@ -165,6 +166,25 @@ def create_card(number: int = 1, shard: int = SHARD, **parts: Any) -> CreateCard
         exp_month=11,
         exp_year=2029,
         cvk_generation="1",
+        state="active",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def replace_card(number: int = 1, shard: int = SHARD, **parts: Any) -> ReplaceCard:
+    """The replacement of a lost card by an active one."""
+    made = ReplaceCard(
+        id=an_id(0xC0_0000 + number, shard),
+        command_key=key(0xC0_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        reason="lost",
+        last4="2222",
+        pan_ref=f"pan_new_{number}",
+        exp_month=12,
+        exp_year=2029,
+        cvk_generation="2",
         state="active",
     )
     return msgspec.structs.replace(made, **parts)

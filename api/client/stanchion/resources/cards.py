@@ -100,6 +100,20 @@ class Cards(Resource[AnyTransport]):
         """Change some members. After the answer, the change is in force for every later decision."""
         return Call(id_, body=change, key=idempotency_key)
 
+    @operation("POST", "/v1/cards/{id}/replace")
+    def replace(
+        self, id_: str, *, idempotency_key: str | None = None, **fields: Unpack[inputs.ReplacementFields]
+    ) -> Call[records.Card]:
+        """End a card, and issue a new one on the same account. Returns the new card."""
+        return Call(id_, body=fields, key=idempotency_key)
+
+    @operation("POST", "/v1/cards/{id}/reveal-sessions")
+    def reveal(
+        self, id_: str, *, parent_origins: Sequence[str] = (), idempotency_key: str | None = None
+    ) -> Call[records.RevealSession]:
+        """The address of a page that shows the card to its holder, once, within five minutes."""
+        return Call(id_, body={"parent_origins": [*parent_origins]}, key=idempotency_key)
+
     @operation("GET", "/v1/cards/{id}/balance")
     def balance(self, id_: str) -> Call[records.Balance]:
         """The posted, held and available amounts."""

@@ -25,6 +25,7 @@ TABLES = (
     "journal",
     "programmes",
     "cards",
+    "card_replacements",
     "card_usage",
     "declared_balances",
     "accounts",

@@ -20,6 +20,7 @@ from tests.support.engine.build import (
     declare_balance,
     key,
     load,
+    replace_card,
     set_cardholder_status,
     wire,
 )
@@ -39,6 +40,8 @@ def commands(dice: random.Random) -> list[Command]:
     for number in range(1, 500):
         card_id = dice.choice(issued).id
         history.append(dice.choice((opening_command, follow_up))(number, card_id, dice))
+    replacement = replace_card(1, card_id=issued[1].id)
+    history += [replacement, authorize(501, card_id=replacement.id), authorize(502, card_id=issued[1].id)]
     return history
 
 

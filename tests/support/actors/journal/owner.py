@@ -61,9 +61,9 @@ class Owner:
         if isinstance(command, ProgrammeCommand):
             self._execute_programme(rows, command, now_ms)
             return
+        original: Authorization | None = None
         if isinstance(command, CreateCard):
             card, executed = self._issue(command, now_ms)
-            original = None
         else:
             card = self.cards[command.card_id]
             original = self._original(command, now_ms)
@@ -79,6 +79,8 @@ class Owner:
             epoch = self._fence(rows, card.id)
             actor = CardActor(card, self._account(card))
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
+        if executed.issues is not None:
+            self.add(rows, executed.issues, now_ms)
 
     def _original(self, command: CardCommand, now_ms: int) -> Authorization | None:
         if not isinstance(command, AuthorizationCommand):

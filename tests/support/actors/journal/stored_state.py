@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pytest
 
 from actors.clock import SystemClock
 from actors.journal.contract import Unreadable
@@ -43,6 +44,7 @@ from tests.support.engine.build import (
     key,
     load,
     read_balance,
+    replace_card,
     set_cardholder_status,
     wire,
 )
@@ -115,6 +117,31 @@ class StoredState:
             loaded = await journal.load_cards([FIRST.id])
             assert loaded.cards == owner.cards
         assert loaded.cards[FIRST.id].declared == DeclaredBalance(0, 0, NOW_MS + 2)
+
+    @pytest.mark.parametrize("funded", [True, False])
+    async def test_replaced_card_and_its_replacement_are_loaded(self, backend: Backend, funded: bool) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        old = FIRST if funded else create_card(2, account_id=None, opens_account=False)
+        new = replace_card(1, card_id=old.id, reason="damaged")
+        made = [] if funded else [old]
+        declared = declare_balance(1, card_id=old.id)
+        spent = authorize(1, card_id=old.id)
+        await journal.commit(owner.decide(*made, declared, spent))
+        await journal.commit(owner.decide(new, reverse_sale(7, "n:unheard")))
+        loaded = await journal.load_cards([old.id, new.id])
+        assert loaded.cards == {id_: owner.cards[id_] for id_ in (old.id, new.id)}
+        assert (loaded.cards[old.id].replaced_by, loaded.cards[old.id].state) == (new.id, "terminated")
+        assert (loaded.cards[new.id].replaces, loaded.cards[new.id].seq) == (old.id, 1)
+        assert loaded.cards[new.id].declared == DeclaredBalance(2_500, 0, NOW_MS)
+        assert loaded.cards[new.id].day_count == (1 if funded else 0)
+        (link,) = await backend.table("card_replacements")
+        assert link == {
+            "card_id": old.id,
+            "replacement_id": new.id,
+            "reason": "damaged",
+            "replaced_at": NOW_MS,
+        }
 
     async def test_commands_of_one_batch_leave_the_newest_state(self, backend: Backend) -> None:
         journal = await backend.open("a")

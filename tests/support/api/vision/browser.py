@@ -24,6 +24,10 @@ FLAGS: Final = (
 )
 
 
+LOCAL_FRAMES: Final = "--disable-features=LocalNetworkAccessChecks"
+"""Lets pages of public origins, which tests make up, frame pages of this machine."""
+
+
 def chromium() -> str | None:
     """Path of the installed Chromium, or ``None``."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -62,15 +66,16 @@ class Visit:
 
 
 @asynccontextmanager
-async def browser(profile: Path) -> AsyncIterator[Visit]:
-    """Start a browser with an empty tab of a phone's size; ``profile`` is the folder of its user data."""
+async def browser(profile: Path, *flags: str) -> AsyncIterator[Visit]:
+    """Start a browser with an empty tab of a phone's size; ``profile`` is the folder of its user data, and
+    ``flags`` are added to ``FLAGS``."""
     program = chromium()
     assert program is not None, "Chromium is not installed"
     async with async_playwright() as playwright:
         context = await playwright.chromium.launch_persistent_context(
             profile,
             executable_path=program,
-            args=list(FLAGS),
+            args=[*FLAGS, *flags],
             timeout=MILLISECONDS_MAX,
             viewport={"width": 390, "height": 844},
         )

@@ -341,4 +341,41 @@ DAMAGES: Final = [
     ),
     ("UPDATE journal SET inputs = replace(inputs, '\"active\"', '\"lost\"')", REPEATABLE),
     ("UPDATE journal SET decision = replace(decision, ',', ', ')", REPEATABLE),
+    ("DELETE FROM card_replacements", "each executed replacement links its card with one replacement"),
+    (
+        "UPDATE card_replacements SET replacement_id = gen_random_uuid()",
+        "each executed replacement links its card with one replacement",
+    ),
+    (
+        "UPDATE cards SET state = 'active' WHERE id IN (SELECT card_id FROM card_replacements)",
+        "a replaced card has ended, and its replacement has its account",
+    ),
+    (
+        "UPDATE cards SET account_id = NULL WHERE id IN (SELECT replacement_id FROM card_replacements)",
+        "a replaced card has ended, and its replacement has its account",
+    ),
+    (
+        "UPDATE journal SET command = (command::jsonb #- '{continues,day_count}')::text"
+        " WHERE kind = 'create_card'",
+        "a replacement continues the counters of its card",
+    ),
+    (
+        "UPDATE card_usage SET day_count = day_count - 1"
+        " WHERE card_id IN (SELECT replacement_id FROM card_replacements)",
+        "counters of a card with purchases only are the approvals of its day",
+    ),
+    (
+        "UPDATE declared_balances SET consumed_minor = 1"
+        " WHERE card_id IN (SELECT replacement_id FROM card_replacements)",
+        "consumption of a declared balance equals the exposure since its declaration",
+    ),
+    (
+        "DELETE FROM custody_log WHERE act = 'viewed'",
+        "a card number is shown once for each session, and each view is in the custody log",
+    ),
+    (
+        "INSERT INTO custody_log (at, tenant_id, live, card_id, session_id, act, actor, purpose)"
+        " SELECT at, tenant_id, live, card_id, session_id, act, actor, purpose FROM custody_log",
+        "a card number is shown once for each session, and each view is in the custody log",
+    ),
 ]
