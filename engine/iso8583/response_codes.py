@@ -68,6 +68,11 @@ class ResponseCodes:
         self._by_code = dict(by_code or {})
         self._by_reason = dict(by_reason or {})
         self._accepted = dict(accepted or {})
+        shared = list(RESPONSE_CODES.values())
+        for reason, own in self._by_reason.items():
+            # The edge refuses without a decision, by the code alone.
+            if shared.count(RESPONSE_CODES[reason]) == 1:
+                self._by_code[RESPONSE_CODES[reason]] = own
         self.unchanged = not (self._by_code or self._by_reason or self._accepted)
         self._canonical: dict[str, str] = dict.fromkeys(self._accepted.values(), APPROVED)
         for code, own in self._by_code.items():
