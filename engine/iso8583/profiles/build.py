@@ -101,7 +101,8 @@ def build(description: Description) -> Profile:
         is_canonical=version == "1987"
         and isinstance(private, OwnTags)
         and description.response_codes is None
-        and description.messages is None,
+        and description.messages is None
+        and description.increments != "advice",
     )
     _check_answers(profile)
     return profile

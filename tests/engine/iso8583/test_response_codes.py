@@ -62,3 +62,8 @@ def test_1993_version_has_an_action_code_for_every_code() -> None:
 def test_1993_version_has_acceptances_by_function(function: Function, own: str) -> None:
     assert ISO93_ASCII.codes.own("00", function) == own
     assert ISO93_ASCII.codes.canonical(own) == "00"
+
+
+def test_other_approvals_of_the_1993_version_are_approvals() -> None:
+    codes = [ISO93_ASCII.codes.canonical(own) for own in ("003", "007", "100", "190")]
+    assert codes == ["00", "00", "05", "190"]
