@@ -40,6 +40,7 @@ from engine.execution.execute import execute
 from engine.execution.issuing import card_of, issue
 from engine.instant import to_ms
 from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.replies import Reply, WireAnswer
 
 FETCH: Final = 1_000
 
@@ -188,8 +189,16 @@ def _replay_command(replayed: ReplayedCard, row: Any, programmes: ProgrammeVersi
         replayed.known.add_reference(reference_of_message(row["command_key"]), replayed.known[about])
     if replayed.card is not None:
         replayed.card.seq += 1
-    if not executed.journaled or _encode(executed.reply) != row["reply"].encode():
+    if not executed.journaled or not _is_stored_reply(executed.reply, row["reply"].encode()):
         replayed.differs_at = row["seq"]
+
+
+def _is_stored_reply(reply: Reply, stored: bytes) -> bool:
+    """Whether ``reply`` is the ``stored`` one. Declines were stored without their reason before replies had
+    one."""
+    if _encode(reply) == stored:
+        return True
+    return isinstance(reply, WireAnswer) and _encode(msgspec.structs.replace(reply, reason=None)) == stored
 
 
 def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
