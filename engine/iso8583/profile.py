@@ -52,6 +52,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Whether an increment is an authorization request or an advice."""
     echoed: tuple[int, ...]
     """Fields of the request that every answer repeats."""
+    mac_bytes: int
+    """Bytes that a MAC (DE64, DE128) occupies at the end of a message; 0 without MACs."""
     is_canonical: bool
     """Whether messages of this profile have the canonical form, so that nothing is translated."""
 
