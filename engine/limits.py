@@ -328,7 +328,7 @@ RETENTION_BUSY_SECONDS: Final = 0.25
 
 # Wire
 PROFILE_FILE_BYTES_MAX: Final = 65_536
-"""Size of a profile file: a table of all elements has a fifth of it."""
+"""Size of a profile file: a table of all elements has less than a quarter of it."""
 FRAME_BYTES_MAX: Final = 4_096
 """Size of one message without its length prefix."""
 MALFORMED_FRAMES_MAX: Final = 3

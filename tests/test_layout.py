@@ -37,9 +37,8 @@ NAMED_BY_SUBJECT = {
 }
 """Test files that are named by their subject instead of a module, and why."""
 
-# The engine may use, beside the standard library: data structures, tables and the reference codec of the
-# wire.
-ENGINE_MAY_IMPORT = {"engine", "msgspec", "iso8583", "iso3166", "iso4217"}
+# The engine may use, beside the standard library: data structures and tables.
+ENGINE_MAY_IMPORT = {"engine", "msgspec", "iso3166", "iso4217"}
 
 
 def imported(path: Path) -> set[str]:

@@ -58,18 +58,23 @@ class Codec(Protocol):
         """The bytes of a message type indicator."""
 
 
+Text = Literal["ascii", "cp037", "cp1148"]
+Digits = Literal["text", "bcd-right", "bcd-left"]
+Bytes = Literal["hex", "raw"]
+
+
 class Encodings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a profile writes the kinds of data, unless an element has an encoding of its own."""
 
-    text: Literal["ascii", "cp037", "cp1148"] = "ascii"
-    digits: Literal["text", "bcd-right", "bcd-left"] = "text"
+    text: Text = "ascii"
+    digits: Digits = "text"
     """Elements of digits and tracks, and the MTI. ``bcd-right``: an odd number of digits has a leading zero
     nibble; ``bcd-left``: a trailing one."""
-    bytes: Literal["hex", "raw"] = "hex"
+    bytes: Bytes = "hex"
     lengths: LengthEncoding = "text"
     counts: Counting = "digits"
     """Unit of the length prefix of BCD digits."""
-    bitmap: Literal["hex", "raw"] = "hex"
+    bitmap: Bytes = "hex"
     bitmaps: Literal[1, 2, 3] = 2
     """Number of bitmaps that a message may have; with 3, fields 129 to 192 can be announced."""
 

@@ -34,6 +34,8 @@ TAGS_BY_FACT: Final = {
 
 _EQUAL_VALUES: Final = {elements.TAG_OPERATION: elements.INCREMENT}
 """Value inside of a fact that is present when its place equals a constant; others have ``1``."""
+_INDISPENSABLE: Final = frozenset({elements.TAG_OPERATION, elements.TAG_PRESENTMENT, elements.TAG_FINAL})
+"""Facts without which a message has another meaning."""
 _SECRET: Final = frozenset({elements.TAG_CVV2, elements.TAG_AUTHENTICATION})
 
 Tags = Mapping[str, str]
@@ -64,7 +66,8 @@ class PrivateData(Protocol):
         """The facts in ``fields``. Raises ``ElementError``."""
 
     def write(self, fields: dict[int, str], tags: Tags) -> None:
-        """Add ``tags`` to ``fields``. A fact without a place is left out."""
+        """Add ``tags`` to ``fields``. A fact without a place is left out. Raises ``ElementError`` if the
+        message would have another meaning without it, or a value does not fit."""
 
 
 class OwnTags:
@@ -116,6 +119,8 @@ class MappedFacts:
         for tag, value in tags.items():
             place = self._places.get(tag)
             if place is None:
+                if tag in _INDISPENSABLE:
+                    raise ElementError(48, "holds a fact that has no place in the profile")
                 continue
             text = value[:] if place.equals is None else place.equals
             if place.tag is not None:

@@ -15,7 +15,7 @@ import msgspec
 from engine.instant import DAY_MS, to_datetime
 from engine.iso8583 import edition_1993
 from engine.iso8583.codec import Codec
-from engine.iso8583.elements import read_private, write_private
+from engine.iso8583.elements import TAG_OPERATION, ElementError, read_private, write_private
 from engine.iso8583.framing import Framing
 from engine.iso8583.header import MessageHeader
 from engine.iso8583.identity import IdentityRule, fingerprint
@@ -52,6 +52,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Whether an increment is an authorization request or an advice."""
     echoed: tuple[int, ...]
     """Fields of the request that every answer repeats."""
+    mac_bytes: int
+    """Bytes that a MAC (DE64, DE128) occupies at the end of a message; 0 without MACs."""
     is_canonical: bool
     """Whether messages of this profile have the canonical form, so that nothing is translated."""
 
@@ -75,11 +77,9 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         if self.is_canonical:
             return message, tags
         known = self.messages.requests.get(message.mti)
-        if self.version == "1987":
-            if known is not None and known.canonical != message.mti:
-                message = Message(known.canonical, message.fields)
-            return message, tags
-        fields, tags = edition_1993.to_1987(message.fields, tags)
+        fields = dict(message.fields)
+        if self.version == "1993":
+            fields, tags = edition_1993.to_1987(fields, tags)
         if _RESPONSE_CODE in fields:
             fields[_RESPONSE_CODE] = self.codes.canonical(fields[_RESPONSE_CODE])
         return Message(f"0{message.mti[1:]}" if known is None else known.canonical, fields), tags
@@ -94,23 +94,24 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         fields.pop(_PRIVATE, None)
         if tags:
             fields[_PRIVATE] = write_private(dict(tags))
-        if _RESPONSE_CODE in fields:
-            fields[_RESPONSE_CODE] = self.codes.canonical(message.fields[_RESPONSE_CODE])
         return Message(self.messages.canonical_answer(message.mti), fields)
 
     def own_request(self, canonical: Message, now_ms: int) -> Message:
-        """A request of this profile from one in the form of the 1987 version. ``now_ms`` gives the year."""
+        """A request of this profile from one in the form of the 1987 version. ``now_ms`` gives the year.
+        Raises ``ElementError`` for a message that this network does not have."""
         if self.is_canonical:
             return canonical
-        known = _CANONICAL_TYPES.requests[canonical.mti]
+        function = _CANONICAL_TYPES.requests[canonical.mti].function
         fields = dict(canonical.fields)
         private = fields.pop(_PRIVATE, None)
         tags = {} if private is None else read_private(private)
+        if TAG_OPERATION in tags and function == "authorization" and self.increments == "advice":
+            raise ElementError(48, "asks for an increment, which this network advises")
         if self.version == "1993":
-            fields = edition_1993.from_1987(fields, tags, known.function, _year_of(fields, now_ms))
+            fields = edition_1993.from_1987(fields, tags, function, _year_of(fields, now_ms))
         if _RESPONSE_CODE in fields:
             code = canonical.fields[_RESPONSE_CODE]
-            fields[_RESPONSE_CODE] = self.codes.own(code, known.function)
+            fields[_RESPONSE_CODE] = self.codes.own(code, function)
         self.private.write(fields, tags)
         return Message(self.messages.own_mti(canonical.mti), fields)
 

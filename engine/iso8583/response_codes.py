@@ -51,6 +51,8 @@ OTHER_CODES: Final = ("21", "31", "40", "58")
 """Codes of answers that are no decline reasons: no action, foreign institution, unsupported function, message
 class that a link may not send."""
 
+_ACTION_CODE_CHARS: Final = 3
+
 ACCEPTED_1993: Final[Mapping[Function, str]] = {"reversal": "400", "network_management": "800"}
 """The 1993 version has acceptances of its own for these functions."""
 
@@ -68,6 +70,11 @@ class ResponseCodes:
         self._by_code = dict(by_code or {})
         self._by_reason = dict(by_reason or {})
         self._accepted = dict(accepted or {})
+        shared = list(RESPONSE_CODES.values())
+        for reason, own in self._by_reason.items():
+            # The edge refuses without a decision, by the code alone.
+            if shared.count(RESPONSE_CODES[reason]) == 1:
+                self._by_code[RESPONSE_CODES[reason]] = own
         self.unchanged = not (self._by_code or self._by_reason or self._accepted)
         self._canonical: dict[str, str] = dict.fromkeys(self._accepted.values(), APPROVED)
         for code, own in self._by_code.items():
@@ -92,5 +99,10 @@ class ResponseCodes:
 
     def canonical(self, own: str) -> str:
         """The engine's code for a code of the profile. Codes that the profile merges give the first of
-        them."""
-        return own if self.unchanged else self._canonical.get(own, own)
+        them; every other action code of the range of approvals is an approval."""
+        if self.unchanged:
+            return own
+        known = self._canonical.get(own)
+        if known is None:
+            return APPROVED if len(own) == _ACTION_CODE_CHARS and own[0] == "0" else own
+        return known

@@ -400,7 +400,7 @@ BEGIN
             ELSE '' END || '}';
     v.reply := '{"reply":"answer","response_code":"' || v.response_code || '","authorization_id":"' || s.id || '"'
         || CASE WHEN v.reason IS NULL THEN ',"approval_code":"' || s.approval_code || '","approved_minor":' || v.approved_minor
-            ELSE '' END || '}';
+            ELSE ',"reason":"' || v.reason || '"' END || '}';
     v.decided := '{"authorization_id":"' || s.id || '","card_id":"' || c.id || '","programme_id":"' || c.programme_id
         || '","amount":"' || bench_money(s.amount_minor) || '","currency":"' || s.currency || '","decision":"'
         || CASE WHEN v.reason IS NULL THEN 'approved' ELSE 'declined' END || '","approved_amount":"' || bench_money(v.approved_minor)

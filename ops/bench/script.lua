@@ -149,7 +149,7 @@ local decision = table.concat({'{"decision":"', outcome, '","reason":', approved
     whole(approved_minor), ',"decided_by":"platform","risk_score":', whole(risk), ',"risk_action":"', action, '","day":"',
     decided_day, '","hold_expires_ms":', approved and whole(expires_ms) or 'null', ',"trace":[', table.concat(trace, ','), ']}'})
 local reply = table.concat({'{"reply":"answer","response_code":"', code, '","authorization_id":"', id, '"',
-    approved and ',"approval_code":"' .. approval_code .. '","approved_minor":' .. whole(approved_minor) or '', '}'})
+    approved and ',"approval_code":"' .. approval_code .. '","approved_minor":' .. whole(approved_minor) or ',"reason":' .. text(reason), '}'})
 local decided = table.concat({'{"authorization_id":"', id, '","card_id":"', card_id, '","programme_id":"', programme_id,
     '","amount":"', money(amount_minor), '","currency":"', currency, '","decision":"', outcome, '","approved_amount":"',
     money(approved_minor), '","decided_by":"platform","risk":{"score":', whole(risk), ',"action":"', action, '"},"hold_id":',

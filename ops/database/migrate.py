@@ -1,8 +1,8 @@
 """Bring a database to this version: numbered migrations first, then the functions.
 
-**Migrations** (``ops/migrations``) are numbered files, each applied once, in order, except
-that some wait (below). An applied file never changes: its checksum is stored in ``schema_migrations``, and a changed file is refused. So is a database with
-more migrations than the code.
+**Migrations** (``ops/migrations``) are numbered files, each applied once, in order, except that some wait
+(below). An applied file never changes: its checksum is stored in ``schema_migrations``, and a changed file is
+refused. So is a database with more migrations than the code.
 
 **Functions** (``actors/*/sql/functions``) are repeatable files: each holds one ``CREATE OR REPLACE FUNCTION``
 and is applied again when its text has changed. ``schema_functions`` stores the checksums.

@@ -11,7 +11,15 @@ from typing import Final
 import msgspec
 
 from engine.decline import APPROVED, APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES, VERIFIED
-from engine.iso8583.codec import Codec, EncodeError, Encodings, Table, is_text_profile
+from engine.iso8583.codec import (
+    Codec,
+    EncodeError,
+    Encodings,
+    Table,
+    encoding_of,
+    is_text_profile,
+    text_size,
+)
 from engine.iso8583.elements import TAG_AUTHORIZATION_ID, ElementError
 from engine.iso8583.formats import FieldFormat, read_format
 from engine.iso8583.framing import Framing
@@ -31,6 +39,7 @@ from engine.iso8583.response_codes import (
 )
 from engine.iso8583.tables import ELEMENTS_1987, ELEMENTS_1993, with_secrets
 from engine.iso8583.text_codec import TextCodec
+from engine.iso8583.values import value_codec
 
 Path = tuple[str, ...]
 
@@ -98,13 +107,22 @@ def build(description: Description) -> Profile:
         identity=_identity(description),
         increments=description.increments or "request",
         echoed=_echoed(description, version, table),
+        mac_bytes=_mac_bytes(table, encodings),
         is_canonical=version == "1987"
         and isinstance(private, OwnTags)
         and description.response_codes is None
-        and description.messages is None,
+        and description.messages is None
+        and description.increments != "advice",
     )
     _check_answers(profile)
     return profile
+
+
+def _mac_bytes(table: Table, encodings: Encodings) -> int:
+    mac = table.get(128)
+    if mac is None:
+        return 0
+    return value_codec(encoding_of(mac, encodings), text=encodings.text).bytes_of(text_size(mac))
 
 
 def _check_answers(profile: Profile) -> None:

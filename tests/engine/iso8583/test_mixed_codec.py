@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.iso8583.codec import DecodeError, EncodeError, Encodings
-from engine.iso8583.formats import read_format
+from engine.iso8583.codec import Bytes, DecodeError, Digits, EncodeError, Encodings, Text
+from engine.iso8583.formats import LengthEncoding, read_format
 from engine.iso8583.message import Message
 from engine.iso8583.mixed_codec import MixedCodec
 from engine.iso8583.profiles import ISO87_BINARY, ISO87_EBCDIC
@@ -60,6 +62,24 @@ def test_fields_are_ascending_and_masked_by_their_type() -> None:
 def test_combinations_of_encodings(encodings: Encodings, encoded: str) -> None:
     codec = MixedCodec(ELEMENTS_1987, encodings)
     assert codec.encode(Message("0800", {2: "412"})) == bytes.fromhex(encoded)
+
+
+@pytest.mark.parametrize(
+    "encodings",
+    [
+        Encodings(text=text, digits=digits, bytes=raw, lengths=lengths, bitmap=bitmap)
+        for text in get_args(Text)
+        for digits in get_args(Digits)
+        for raw in get_args(Bytes)
+        for lengths in get_args(LengthEncoding)
+        for bitmap in get_args(Bytes)
+    ],
+    ids=lambda each: "-".join(map(str, (each.text, each.digits, each.bytes, each.lengths, each.bitmap))),
+)
+def test_every_combination_of_encodings_reads_its_own_bytes(encodings: Encodings) -> None:
+    codec = MixedCodec(ELEMENTS_1987, encodings)
+    message = Message("0100", {**FIELDS, 35: "411D2911", 52: "00112233445566FF", 55: "9F0206", 70: "301"})
+    assert codec.decode(codec.encode(message)) == message
 
 
 def test_third_bitmap_announces_fields_to_192() -> None:

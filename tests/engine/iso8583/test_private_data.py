@@ -77,6 +77,11 @@ def test_fixed_field_is_padded() -> None:
     assert fields[98][:] == "N".ljust(25)
 
 
+def test_message_that_would_change_its_meaning_is_refused() -> None:
+    with pytest.raises(ElementError, match="no place"):
+        MappedFacts({}, {}, ELEMENTS_1987).write({}, {TAG_OPERATION: "INC"})
+
+
 @pytest.mark.parametrize("text", ["I", "IN", "IN0", "INx1", "IN02a", "IN011IN011"])
 def test_malformed_tlv_is_refused(text: str) -> None:
     with pytest.raises(ElementError, match="DE63"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request, quoted_authorization_id
+from engine.iso8583.elements import ElementError
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII, ISO93_ASCII, SHIPPED, parse_profile
@@ -126,3 +127,18 @@ def test_network_management_is_accepted(profile: Profile) -> None:
         "301",
         "000123",
     )
+
+
+def test_advice_has_the_codes_of_the_profile() -> None:
+    profile = parse_profile('name = "own"\n[response_codes.codes]\n"00" = "Z0"\n', "own.toml")
+    advice = profile.own_request(Message("0120", {**REQUEST.fields, 39: "00"}), AT_MS)
+    assert advice.fields[39] == "Z0"
+    assert profile.to_canonical(advice)[0].fields[39] == "00"
+
+
+def test_increment_is_not_requested_where_networks_advise_it() -> None:
+    profile = parse_profile('name = "own"\nincrements = "advice"\n', "own.toml")
+    increment = Message("0100", {**REQUEST.fields, 48: "06003INC"})
+    with pytest.raises(ElementError, match="advises"):
+        profile.own_request(increment, AT_MS)
+    assert profile.own_request(REQUEST, AT_MS).fields[2] == REQUEST.fields[2]

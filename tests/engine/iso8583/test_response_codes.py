@@ -9,7 +9,11 @@ from engine.iso8583.message_types import Function
 from engine.iso8583.profiles import ISO93_ASCII
 from engine.iso8583.response_codes import ACTION_CODES_1993, ResponseCodes
 
-OWN = ResponseCodes({"51": "A1", "05": "A2"}, {"cvv2_mismatch": "82"}, {"reversal": "R0"})
+OWN = ResponseCodes(
+    {"51": "A1", "05": "A2"},
+    {"cvv2_mismatch": "82", "card_not_found": "X4", "mcc_not_allowed": "X7"},
+    {"reversal": "R0"},
+)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +25,10 @@ OWN = ResponseCodes({"51": "A1", "05": "A2"}, {"cvv2_mismatch": "82"}, {"reversa
         ("05", "authorization", "programme_declined", "A2"),
         ("05", "authorization", "cvv2_mismatch", "82"),
         ("N7", "authorization", "cvv2_mismatch", "82"),
+        ("N7", "authorization", None, "82"),
+        ("14", "authorization", None, "X4"),
+        ("57", "authorization", None, "57"),
+        ("57", "authorization", "mcc_not_allowed", "X7"),
         ("96", None, None, "96"),
     ],
 )
@@ -54,3 +62,8 @@ def test_1993_version_has_an_action_code_for_every_code() -> None:
 def test_1993_version_has_acceptances_by_function(function: Function, own: str) -> None:
     assert ISO93_ASCII.codes.own("00", function) == own
     assert ISO93_ASCII.codes.canonical(own) == "00"
+
+
+def test_other_approvals_of_the_1993_version_are_approvals() -> None:
+    codes = [ISO93_ASCII.codes.canonical(own) for own in ("003", "007", "100", "190")]
+    assert codes == ["00", "00", "05", "190"]

@@ -227,6 +227,25 @@ async def test_damage_is_found(books: str, damage: str, promise: str) -> None:
     assert all(finding.examples for finding in found)
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_declines_stored_without_their_reason_are_correct(books: str) -> None:
+    connection = await asyncpg.connect(books)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        changed = await connection.execute(
+            "UPDATE journal SET reply = regexp_replace(reply, ',\"reason\":\"\\w+\"', '') "
+            "WHERE reply LIKE '%,\"reason\":%'"
+        )
+        found = broken(await findings(connection))
+        await transaction.rollback()
+    finally:
+        await connection.close()
+    assert changed not in ("UPDATE 0", "UPDATE 1")
+    assert not found
+
+
 async def test_the_command_fails_on_broken_books(database_url: str) -> None:
     execute(database_url, "DELETE FROM shards WHERE shard = 0")
     done = run_command(database_url)

@@ -89,3 +89,15 @@ def test_identity_and_echo() -> None:
 def test_response_code_of_another_size_is_refused() -> None:
     with pytest.raises(DescriptionError, match="does not fit"):
         build(built(response_codes=Codes(reasons={"card_lost": "041"})))
+
+
+@pytest.mark.parametrize(
+    ("description", "size"),
+    [
+        (built(), 16),
+        (built(encodings=Encodings(bytes="raw")), 8),
+        (built(elements={"128": Element("absent")}), 0),
+    ],
+)
+def test_size_of_a_mac_is_that_of_its_encoding(description: Description, size: int) -> None:
+    assert build(description).mac_bytes == size

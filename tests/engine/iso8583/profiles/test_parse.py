@@ -18,7 +18,7 @@ WRONG = [
     ("x = = 1", 2, "", "Invalid value"),
     ("colour = 1", 1, "", "unknown field `colour`"),
     ("[frame]\nlength = 'ascii-5'", 3, "frame.length", "Invalid enum value"),
-    ("[frame]\nlenght = 'ascii-4'", 2, "frame", "unknown field `lenght`"),
+    ("[frame]\nsize = 'ascii-4'", 2, "frame", "unknown field `size`"),
     ("[frame]\nlength = 'in-header'", 2, "frame.length_at", "outside the header of 0 bytes"),
     ("[header]\nvalue = '60x'", 3, "header.value", "hexadecimal"),
     (f"[header]\nvalue = '{'00' * 65}'", 3, "header.value", "more than 64 bytes"),
