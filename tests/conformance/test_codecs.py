@@ -22,7 +22,7 @@ from tests.support.conformance.recorded import BLOCK, COUNT, SEED, digests, reco
 EVERY = "STANCHION_CHAOS" in os.environ
 PYISO_COUNT = COUNT if EVERY else 1_000
 """Messages of each profile that pyiso8583, which is slower, encodes and decodes."""
-JSPOS_COUNT = COUNT if EVERY else 5_000
+JSPOS_COUNT = COUNT if EVERY else 2_500
 """Messages of each profile that are compared with the recorded encodings of jspos."""
 
 
