@@ -12,6 +12,7 @@ from ops.audit import AuditError
 from ops.commands.decide import DecideError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
+from ops.commands.links import LinksCommandError
 from ops.commands.resend import ResendError
 from ops.database.clients import ClientError
 from ops.database.key_check import KeyCheckError
@@ -36,6 +37,7 @@ EXPECTED_FAILURES: Final = (
     KeyCheckError,
     KeysError,
     KycError,
+    LinksCommandError,
     LocalHttpsError,
     MigrationError,
     PeerFailedError,

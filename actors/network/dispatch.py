@@ -10,6 +10,8 @@ import structlog
 
 from actors.network.connection import EdgeConnection
 from actors.network.edge_counts import EdgeCounts
+from actors.network.links.guard import Guard
+from actors.network.links.management import NetworkManagement
 from actors.network.respondent import Respondent
 from engine.iso8583.codec import DecodeError, decode
 from engine.iso8583.content import FUNCTIONS
@@ -20,21 +22,24 @@ from engine.iso8583.respond import (
     NOT_SUPPORTED,
     SYSTEM_ERROR,
     malformed,
-    network_management,
     refusal,
 )
 from engine.limits import MALFORMED_FRAMES_MAX
 
 _log = structlog.get_logger(__name__)
 _NETWORK_MANAGEMENT = "080"
+_MANAGEMENT_ANSWER = "0810"
 
 
 class Dispatcher:
     """Decodes messages and calls ``respondent`` for financial ones."""
 
-    def __init__(self, respondent: Respondent, counts: EdgeCounts) -> None:
+    def __init__(self, respondent: Respondent, counts: EdgeCounts, management: NetworkManagement) -> None:
+        self.guard: Guard | None = None
+        """Refuses messages before their handlers get them; ``None`` while it would refuse none."""
         self._counts = counts
-        self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {_NETWORK_MANAGEMENT: _manage}
+        self._management = management
+        self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {_NETWORK_MANAGEMENT: self._manage}
 
     def dispatch(self, connection: EdgeConnection, payload: bytes, arrived: float) -> None:
         """Handle a payload that arrived at ``arrived`` in the loop's time and has left the queue."""
@@ -47,10 +52,17 @@ class Dispatcher:
             self._reject(connection, error.read)
             return
         if not is_request(message.mti):
-            self._reject(connection, None)
+            if message.mti != _MANAGEMENT_ANSWER or not self._management.answered(connection, message):
+                self._reject(connection, None)
             return
         connection.request_recognized()
         self._counts.requests += 1
+        if self.guard is not None:
+            admitted = self.guard.admit(connection, message, payload)
+            if isinstance(admitted, str):
+                connection.answer(refusal(message, admitted))
+                return
+            message = admitted
         handler = self._handlers.get(message.mti[:3])
         if handler is None:
             self._counts.unsupported += 1
@@ -82,6 +94,5 @@ class Dispatcher:
         if connection.malformed_frames >= MALFORMED_FRAMES_MAX:
             connection.close()
 
-
-def _manage(connection: EdgeConnection, message: Message, _arrived: float) -> None:
-    connection.answer(network_management(message))
+    def _manage(self, connection: EdgeConnection, message: Message, _arrived: float) -> None:
+        connection.answer(self._management.answer(connection, message))

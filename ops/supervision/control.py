@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from actors.cluster.unix_rpc import UnixConnection, UnixServer, connect
+from actors.network.links.status import METHOD, LinkStatus, decode_statuses, encode_statuses
 from actors.peers import PeerFailedError, PeerGoneError
 from ops.embedded.passwords import write_private
 
@@ -26,6 +27,7 @@ WAIT_SECONDS: Final = 10.0
 
 Say = Callable[[str], None]
 Restart = Callable[[Say], Awaitable[None]]
+Links = Callable[[], Awaitable[list[LinkStatus]]]
 
 
 class ControlError(Exception):
@@ -48,10 +50,14 @@ _encode = msgspec.msgpack.encode
 
 
 class ControlServer:
-    """The supervisor's side. ``expected``: failures whose text callers may see."""
+    """The supervisor's side. ``expected``: failures whose text callers may see. ``links`` returns the states of
+    all links at all edges."""
 
-    def __init__(self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...], links: Links
+    ) -> None:
         self._file = var_dir / SOCKET_FILE
+        self._links = links
         self._restart = restart
         self._expected = expected
         self._door = UnixServer(self._answer)
@@ -80,6 +86,8 @@ class ControlServer:
             return self._begin()
         if method == "follow":
             return _encode(await self._after(_decode_int(payload)))
+        if method == METHOD:
+            return encode_statuses(await self._links())
         raise ValueError(method)
 
     def _begin(self) -> bytes:
@@ -140,6 +148,17 @@ async def restart(var_dir: Path, say: Say) -> None:
         line.close()
     if progress.failure is not None:
         raise ControlError(progress.failure)
+
+
+async def links(var_dir: Path) -> list[LinkStatus]:
+    """The states of all links of the running installation in ``var_dir``. Raises ControlError."""
+    line = await _line(var_dir)
+    try:
+        return decode_statuses(await line.call(METHOD, b""))
+    except (PeerGoneError, PeerFailedError):
+        raise ControlError("the supervisor has ended, or is of another version") from None
+    finally:
+        line.close()
 
 
 async def _line(var_dir: Path) -> UnixConnection:
