@@ -112,7 +112,8 @@ class ServerTls(ReloadedContext):
 
 
 def load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Have ``context`` present the chain of ``certificate``. Raises ``OSError``, also for an encrypted key."""
+    """Have ``context`` present the chain of ``certificate``. Raises ``OSError``, also for an encrypted
+    key."""
     # For an encrypted key, OpenSSL would prompt at the terminal.
     context.load_cert_chain(certificate, key, password=_no_password)
 

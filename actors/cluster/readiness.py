@@ -76,8 +76,8 @@ async def accepts(host: str, port: int) -> None:
 
 
 async def listens(statuses: Callable[[], Awaitable[bytes]]) -> None:
-    """Check that every link that listens does so, unless it is signed off. ``statuses``: the answer of the edge
-    (``actors.network.links.status``)."""
+    """Check that every link that listens does so, unless it is signed off. ``statuses`` returns the answer
+    of the edge (``actors.network.links.status``)."""
     for status in decode_statuses(await statuses()):
         if status.direction == "listen" and status.state == "down":
             raise NotReadyError(f"link {status.name} does not listen")

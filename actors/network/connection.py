@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.network.connection_slots import CARD_RECOGNIZED, NO_REQUEST, REQUESTED, source_of
@@ -47,9 +47,11 @@ class ConnectionHandler(Protocol):
 class EdgeConnection(FramedConnection):
     """One TCP connection of a network. The requester of the messages that arrive on it."""
 
-    def __init__(self, handler: ConnectionHandler) -> None:
+    def __init__(self, handler: ConnectionHandler, established: Callable[[], None] | None = None) -> None:
+        """``established`` is called when the connection is established, with TLS after its handshake."""
         super().__init__()
         self._handler = handler
+        self._established = established
         self._in_flight = 0
         self._paused = False
         self._throttled = False
@@ -132,6 +134,8 @@ class EdgeConnection(FramedConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if self._established is not None:
+            self._established()
         name = transport.get_extra_info("peername")
         if name:
             self.address = name[0]

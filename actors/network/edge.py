@@ -6,7 +6,7 @@ A message takes one way through the modules of this package::
           ^                         │ overloaded: 91                   │ 0800, malformed   │
           └────────── answer ───────┴──────────────────────────────────┴───────────────────┘
 
-One process serves all links, each with an ``Edge`` and places of its own (``links.link_set``). The edge stores
+One process serves all links, each with an ``Edge`` and connections of its own (``link_set``). The edge stores
 nothing. After a crash the network repeats its messages, and the owner's journal returns the same answers. A
 peer that is slow, silent or malformed, or does not read its answers, loses its connection; other connections
 are not affected.
@@ -37,7 +37,7 @@ from actors.network.links.tls import is_accepted
 from actors.network.request_queue import RequestQueue
 from actors.network.respondent import Respondent
 from actors.periodic import PeriodicTask
-from engine.iso8583.codec import encode
+from engine.iso8583.codec import decode, encode
 from engine.iso8583.fast_decline import AUTHORIZATION, fast_decline
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message, response_mti
@@ -150,14 +150,13 @@ class Edge:
 
     @property
     def state(self) -> State:
-        """``up``: a message can arrive and be decided. ``down``: the peer cannot be reached or has not accepted
-        the sign-on. ``draining``, ``signed_off``: an operator has signed the link off."""
+        """``up``: a message can arrive and be decided. ``down``: the peer cannot be reached, or has not
+        accepted the sign-on. ``draining``, ``signed_off``: an operator has signed the link off."""
         if self._guard.signed_off:
             return "draining" if len(self._connections) else "signed_off"
         if self.entry.listens:
             return "up" if self._listener.is_up else "down"
-        needed = self.entry.sign_on == "required"
-        return "up" if any(each.signed_on or not needed for each in self._connections) else "down"
+        return "up" if any(map(self._serves, self._connections)) else "down"
 
     def recent_answers(self) -> dict[tuple[str, str], int]:
         """Answers of the last minute, by MTI and DE39."""
@@ -245,7 +244,7 @@ class Edge:
         deadline. Only original authorizations are refused, before they are decoded. A repeat (0101) is not,
         because its original may have been approved."""
         if payload.startswith(AUTHORIZATION) and self._overloaded():
-            refused = fast_decline(payload, DEADLINE_EXCEEDED) if self._mac is None else None
+            refused = self._overload_answer(connection, payload)
             if refused is not None:
                 self.counts.requests += 1
                 self.counts.shed += 1
@@ -273,12 +272,13 @@ class Edge:
         all of them lead to one peer. Without another one it is dropped; the network repeats its request."""
         self.counts.count_answer(response.mti, response.fields.get(39, ""))
         if not connection.open and not self.entry.listens:
-            other = next((each for each in self._connections if each.open), None)
+            other = next((each for each in self._connections if self._serves(each)), None)
             if other is None:
                 return
             self.counts.rerouted += 1
             connection = other
-        connection.send(encode(response) if self._mac is None else self._mac.encode(response, connection.mac_key))
+        mac = self._mac
+        connection.send(encode(response) if mac is None else mac.encode(response, connection.mac_key))
 
     def post(self, connection: EdgeConnection, request: Message, mac_key: bytes | None) -> None:
         """Send a message of this side."""
@@ -286,8 +286,12 @@ class Edge:
 
     # ------------------------------------------------------------------------------------------
 
-    def _connection(self) -> EdgeConnection:
-        return EdgeConnection(self)
+    def _serves(self, connection: EdgeConnection) -> bool:
+        """Whether messages on ``connection`` are decided."""
+        return connection.open and (connection.signed_on or self.entry.sign_on != "required")
+
+    def _connection(self, established: Callable[[], None] | None = None) -> EdgeConnection:
+        return EdgeConnection(self, established)
 
     async def _open(self) -> None:
         if self.entry.listens:
@@ -301,7 +305,7 @@ class Edge:
     def _refusal(self, connection: EdgeConnection) -> str | None:
         """The reason for which ``connection`` may not use the link."""
         if self._guard.signed_off or not self._running:
-            return "signed_off"
+            return "closed"
         if not self.entry.listens:
             return None
         if not is_allowed(self.entry.allow, connection.address):
@@ -317,6 +321,13 @@ class Edge:
     def _note_error(self, error: str) -> None:
         self.counts.note_error(error, self._clock.now_ms())
         _log.warning("link_down", link=self.entry.name, error=error)
+
+    def _overload_answer(self, connection: EdgeConnection, payload: bytes) -> bytes | None:
+        """The refusal of an authorization; ``None`` for a malformed one, which must be decoded."""
+        refused = fast_decline(payload, DEADLINE_EXCEEDED)
+        if refused is None or self._mac is None:
+            return refused
+        return self._mac.encode(decode(refused), connection.mac_key)
 
     def _overloaded(self) -> bool:
         waiting = self._respondent.open + len(self._queue)

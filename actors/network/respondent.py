@@ -121,7 +121,8 @@ class Respondent:
     ) -> None:
         """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
         refused. ``live``: whether live cards are served, else test cards. ``screen``: the permissions of the
-        link; ``None`` permits every message. ``verification``: treatment of PIN blocks and MACs, for which this edge has no keys."""
+        link; ``None`` permits every message. ``verification``: treatment of PIN blocks and MACs, for which
+        this edge has no keys."""
         self.counts = RespondentCounts()
         self.late_reversals = LateReversals(submit)
         self.probes = probes or ProbeLimiter(time.monotonic)

@@ -19,7 +19,19 @@ from engine.limits import LINK_DRAIN_SECONDS, LINK_SIGN_OFF_POLL_SECONDS
 
 WAIT_SECONDS_MAX: Final = LINK_DRAIN_SECONDS + 10 * LINK_SIGN_OFF_POLL_SECONDS
 POLL_SECONDS: Final = 0.25
-_COLUMNS: Final = ("LINK", "EDGE", "MODE", "ADDRESS", "STATE", "CONNECTIONS", "SIGNED ON", "IN FLIGHT", "A MINUTE")
+_COLUMNS: Final = (
+    "LINK",
+    "EDGE",
+    "MODE",
+    "ADDRESS",
+    "STATE",
+    "CONNECTIONS",
+    "SIGNED ON",
+    "IN FLIGHT",
+    "ANSWERS A MINUTE",
+)
+_SIGN_OFF: Final = "INSERT INTO link_sign_offs (name) VALUES ($1) ON CONFLICT DO NOTHING"
+_SIGN_ON: Final = "DELETE FROM link_sign_offs WHERE name = $1"
 
 Read = Callable[[], Awaitable[list[LinkStatus]]]
 
@@ -39,10 +51,7 @@ async def record_sign_off(dsn: str, name: str, *, signed_off: bool) -> None:
     """Record that the link ``name`` is, or is not, signed off."""
     connection = await asyncpg.connect(dsn)
     try:
-        if signed_off:
-            await connection.execute("INSERT INTO link_sign_offs (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
-        else:
-            await connection.execute("DELETE FROM link_sign_offs WHERE name = $1", name)
+        await connection.execute(_SIGN_OFF if signed_off else _SIGN_ON, name)
     finally:
         await connection.close(timeout=10)
 

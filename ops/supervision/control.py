@@ -50,8 +50,8 @@ _encode = msgspec.msgpack.encode
 
 
 class ControlServer:
-    """The supervisor's side. ``expected``: failures whose text callers may see. ``links`` returns the states of
-    all links at all edges."""
+    """The supervisor's side. ``expected``: failures whose text callers may see. ``links`` returns the states
+    of all links at all edges."""
 
     def __init__(
         self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...], links: Links

@@ -163,8 +163,8 @@ def _with_ports(settings: Settings) -> Settings:
 
 
 def _check_links(settings: Settings) -> None:
-    """Report errors in ``links.toml`` before anything is started, and warn of links without encryption. Raises
-    LinksError and UpError."""
+    """Report errors in ``links.toml`` before anything is started, and warn of links without encryption.
+    Raises LinksError and UpError."""
     for entry in configured_links(settings):
         if entry.in_plain_text:
             _say(f"WARNING: link {entry.name} sends card numbers to {entry.host} without encryption.")

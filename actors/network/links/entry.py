@@ -36,8 +36,8 @@ class TlsEntry(msgspec.Struct, frozen=True, kw_only=True):
     ca: Path
     """Authorities that may sign the peer's certificate."""
     client_names: tuple[str, ...] = ()
-    """Accepted names of clients (DNS names of the certificate, or its common name); empty: every certificate of
-    ``ca``."""
+    """Accepted names of clients (DNS names of the certificate, or its common name); empty: every certificate
+    of ``ca``."""
     server_name: str | None = None
     """Name in the certificate of the server to which the link connects; ``None``: the link's ``host``."""
     min_version: TlsVersion = "1.2"
@@ -78,7 +78,7 @@ class LinkEntry(msgspec.Struct, frozen=True, kw_only=True):
     iins: tuple[str, ...] = ()
     """First digits of acceptable card numbers; empty: every card number."""
     sign_on: SignOn = "optional"
-    echo_seconds: int = 0
+    echo_seconds: float = 0
     """Silence after which this side sends an echo test; 0: never."""
     idle_seconds: int = EDGE_IDLE_SECONDS
     silent_seconds: int = EDGE_SILENT_SECONDS

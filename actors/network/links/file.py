@@ -167,7 +167,7 @@ class _Reader:
             self._fail(index, "allow", "is for links that listen")
         if not link.may_post:
             self._fail(index, "may_post", "is empty, so the link could send nothing")
-        self._check_transport(index, link, entry)
+        self._check_transport(index, entry)
         return entry
 
     def _connections(self, index: int, link: _Link) -> int:
@@ -175,7 +175,9 @@ class _Reader:
             return link.connections or LINK_CONNECTIONS_DEFAULT
         wanted = link.connections or LINK_CONNECTIONS_OUT_DEFAULT
         if wanted > LINK_CONNECTIONS_OUT_MAX:
-            self._fail(index, "connections", f"is above {LINK_CONNECTIONS_OUT_MAX}, the most that connect out")
+            self._fail(
+                index, "connections", f"is above {LINK_CONNECTIONS_OUT_MAX}, the most that connect out"
+            )
         return wanted
 
     def _echo_seconds(self, link: _Link) -> int:
@@ -183,7 +185,7 @@ class _Reader:
             return link.echo_seconds
         return 0 if link.direction == "listen" else DEFAULT_ECHO_SECONDS
 
-    def _check_transport(self, index: int, link: _Link, entry: LinkEntry) -> None:
+    def _check_transport(self, index: int, entry: LinkEntry) -> None:
         if entry.tls is None:
             if entry.in_plain_text and not entry.plaintext_accepted:
                 self._fail(
@@ -259,7 +261,7 @@ class _Reader:
             hosts.append(entry.host)
 
     def _file(self, text: str) -> Path:
-        """A path of the file, relative to its folder."""
+        """A path, relative to the folder of ``links.toml``."""
         return (self._path.parent / Path(text).expanduser()).absolute()
 
     def _checked(
@@ -290,7 +292,7 @@ class _Reader:
         raise LinksError(f"{self._path}, line {line}: {field or ARRAY}: {problem}") from None
 
 
-_ANY: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+_ANY: Final = frozenset({"0.0.0.0", "::"})
 
 
 def simulator_address(entries: tuple[LinkEntry, ...], acquirer_id: str) -> tuple[str, int] | None:

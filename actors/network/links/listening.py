@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Final
+from typing import Final, Protocol
 
 from actors.connections import Admission, ConnectionLimits, ConnectionTable
 from actors.network.links.entry import LinkEntry
@@ -20,12 +20,17 @@ HANDSHAKES: Final = ConnectionLimits(
 )
 
 
+class ProtocolFactory(Protocol):
+    """Makes the protocol of a connection."""
+
+    def __call__(self, established: Callable[[], None] | None = None) -> asyncio.Protocol:
+        """``established`` is called when the connection is established, after its handshake."""
+
+
 class Listener:
     """Accepts connections of one link and makes a protocol for each. ``stop`` is safe to call twice."""
 
-    def __init__(
-        self, entry: LinkEntry, protocol: Callable[[], asyncio.Protocol], refused: Callable[[str], None]
-    ) -> None:
+    def __init__(self, entry: LinkEntry, protocol: ProtocolFactory, refused: Callable[[str], None]) -> None:
         """``refused`` takes the reason for which a connection was closed before its handshake."""
         self._entry = entry
         self._protocol = protocol
@@ -50,7 +55,7 @@ class Listener:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=True)
             tls = link_tls(self._entry)
-            self._server = TlsListener(self._socket, self._after_handshake, tls, self._handshakes())
+            self._server = TlsListener(self._socket, self._in_handshake, tls, self._handshakes())
             address = self._socket.getsockname()
         return address[0], address[1]
 
@@ -67,17 +72,14 @@ class Listener:
     def _handshakes(self) -> _HandshakeTable:
         return _HandshakeTable(self._entry.allow, self._refused)
 
-    def _after_handshake(self, admission: Admission) -> asyncio.Protocol:
-        admission.end()
-        return self._protocol()
+    def _in_handshake(self, admission: Admission) -> asyncio.Protocol:
+        return self._protocol(admission.end)
 
 
 class _HandshakeTable:
     """Limits open handshakes, and refuses addresses outside ``allow`` before theirs."""
 
-    def __init__(
-        self, allow: Sequence[IPv4Network | IPv6Network], refused: Callable[[str], None]
-    ) -> None:
+    def __init__(self, allow: Sequence[IPv4Network | IPv6Network], refused: Callable[[str], None]) -> None:
         self._allow = allow
         self._refused = refused
         self._table = ConnectionTable(HANDSHAKES)

@@ -1,7 +1,7 @@
 """MACs of one link: verifies those of requests, and adds them to this side's messages.
 
-A request whose MAC verifies under any key of the link is accepted, and its answer carries a MAC under the same
-key. So messages in flight survive a change of keys.
+A request whose MAC verifies under any key of the link is accepted, and its answer carries a MAC under the
+same key. So messages in flight survive a change of keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from engine.iso8583.mac import (
     PLACEHOLDER,
     PRIMARY,
     SECONDARY,
-    MacKeyError,
     check_key,
     covered,
     mac_field,

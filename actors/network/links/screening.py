@@ -1,7 +1,7 @@
 """Refuses messages that a link may not send: by their class, their institutions and the card's IIN.
 
-A refused message reaches no owner and changes nothing. The response codes are final (58, 31), so networks do not
-send it again.
+A refused message reaches no owner and changes nothing. The response codes are final (58, 31), so networks do
+not send it again.
 """
 
 from __future__ import annotations

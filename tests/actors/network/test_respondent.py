@@ -463,9 +463,7 @@ async def test_answer_for_a_live_card_is_not_withheld(card_secrets: CardSecrets)
 
 @pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
 @pytest.mark.parametrize("live", [True, False])
-async def test_card_of_the_other_mode_does_not_exist(
-    card_secrets: CardSecrets, live: bool, mti: str
-) -> None:
+async def test_card_of_the_other_mode_does_not_exist(card_secrets: CardSecrets, live: bool, mti: str) -> None:
     """Also when its number is cached already."""
     cards = lookup_of(card_secrets, {PAN: msgspec.structs.replace(CARD, live=not live)})
     async with running_edge(card_secrets, cards, live=live) as harness, harness.peer() as peer:

@@ -184,7 +184,12 @@ FAULTS: list[tuple[str, str, int, str]] = [
         "tls.cert: no such file",
     ),
     ("port = 8600", f"port = 8600\n{PLAIN}", 8, "name: occurs twice"),
-    ("port = 8600", "port = 8600\n" + PLAIN.replace("sandbox", "other"), 12, "port: belongs to an earlier link"),
+    (
+        "port = 8600",
+        "port = 8600\n" + PLAIN.replace("sandbox", "other"),
+        12,
+        "port: belongs to an earlier link",
+    ),
     (
         'direction = "listen"',
         'direction = "connect"\nallow = ["10.0.0.0/8"]',
@@ -243,7 +248,7 @@ def test_unusable_tls_files_are_named(tmp_path: Path, damaged: str, error: str) 
 def test_names_of_the_other_direction_are_refused(tmp_path: Path, direction: str, field: str) -> None:
     Authority(tmp_path).issue("edge", "edge.test")
     text = PLAIN.replace("listen", direction)
-    with pytest.raises(LinksError, match=rf"line 11: tls\.{field.split()[0]}: is for links that"):
+    with pytest.raises(LinksError, match=rf"line 11: tls\.{field.split(maxsplit=1)[0]}: is for links that"):
         read(tmp_path, f'{text}[links.tls]\ncert = "edge.crt"\nkey = "edge.key"\nca = "ca.pem"\n{field}\n')
 
 

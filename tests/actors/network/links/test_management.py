@@ -127,12 +127,10 @@ async def test_unasked_answer_counts_as_malformed(card_secrets: CardSecrets) -> 
 
 
 @pytest.mark.parametrize("direction", ["listen", "connect"])
-async def test_silent_peer_gets_an_echo_test(
-    card_secrets: CardSecrets, direction: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_silent_peer_gets_an_echo_test(card_secrets: CardSecrets, direction: str) -> None:
     async with processor() as peers:
         port = peers.port if direction == "connect" else 0
-        entry = entry_of(direction=direction, port=port, connections=1, sign_on="none", echo_seconds=1)
+        entry = entry_of(direction=direction, port=port, connections=1, sign_on="none", echo_seconds=0.1)
         async with running_link(card_secrets, entry, reply_seconds=0.2) as harness:
             peer = await peers.accept() if direction == "connect" else await harness.connect()
             assert await confirm(peer) == ECHO_TEST
@@ -178,7 +176,10 @@ async def test_new_key_in_the_file_is_announced_and_used_after_the_answer(
 ) -> None:
     file = KeyFile(tmp_path)
     entry = entry_of(mac=file.entry)
-    async with running_link(card_secrets, entry, reload_seconds=0.0) as harness, harness.peer() as peer:
+    async with (
+        running_link(card_secrets, entry, reload_seconds=0.0, receipt_seconds=0.4) as harness,
+        harness.peer() as peer,
+    ):
         peer.writer.write(sealed(request(1), FIRST))
         assert (await received(peer, FIRST)).fields[39] == "00"
         file.write(SECOND, FIRST)
@@ -223,7 +224,9 @@ async def test_key_change_on_a_link_without_mac_is_not_supported(card_secrets: C
 async def test_unusable_key_file_keeps_the_keys(card_secrets: CardSecrets, tmp_path: Path) -> None:
     file = KeyFile(tmp_path)
     async with (
-        running_link(card_secrets, entry_of(mac=file.entry), reload_seconds=0.0) as harness,
+        running_link(
+            card_secrets, entry_of(mac=file.entry), reload_seconds=0.0, receipt_seconds=0.4
+        ) as harness,
         harness.peer() as peer,
     ):
         file.path.write_text("no key")

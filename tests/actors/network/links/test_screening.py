@@ -16,7 +16,7 @@ from tests.support.actors.network.links import entry_of, running_link
 from tests.support.actors.network.support import PAN, request
 from tests.support.engine.iso8583.messages import ORIGINAL
 
-OWN = "456789"
+OWN = "424242"
 """DE32 of the example message."""
 REFUND = "200000"
 
@@ -83,7 +83,7 @@ async def test_presentment_without_permission_for_force_posts_must_find_its_sale
     ("mti", "changes", "code"),
     [
         ("0100", {}, "00"),
-        ("0100", {"de32": "000456789"}, "00"),
+        ("0100", {"de32": "00000424242"}, "00"),
         ("0100", {"de32": "999"}, "31"),
         ("0120", {"de32": "999"}, "31"),
         ("0220", {"de32": "999"}, "31"),
