@@ -121,7 +121,7 @@ class Edge:
         self._dispatcher = Dispatcher(respondent, self.counts, self._management)
         self._queue: RequestQueue[EdgeConnection] = RequestQueue(self._dispatcher.dispatch)
         self._connections: ConnectionSlots[EdgeConnection] = ConnectionSlots(connections_max, per_address_max)
-        self._rates = Rates()
+        self._rates = Rates(loop.time())
         self._listener = Listener(self.entry, self._connection, self._turn_away)
         self._connector = connector(self.entry, self._connection, self._note_error)
         self._address = (self.entry.host, self.entry.port)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -23,6 +23,7 @@ from actors.periodic import PeriodicTask
 from engine.limits import LINK_SIGN_OFF_POLL_SECONDS
 
 _log = structlog.get_logger(__name__)
+_SIGNED_OFF: Final = ("draining", "signed_off")
 
 
 class Link(Protocol):
@@ -124,31 +125,25 @@ class LinkSet:
         }
 
     def _link_figures(self) -> Figures:
-        edges = {link.edge.entry.name: link.edge for link in self._links}
-        answers: dict[Labels, float] = {
-            (name, mti, code): count
-            for name, edge in edges.items()
-            for (mti, code), count in edge.counts.answers.items()
-        }
-        refused: dict[Labels, float] = {
-            (name, reason): count
-            for name, edge in edges.items()
-            for reason, count in edge.counts.screened.items()
-        }
+        answers: dict[Labels, float] = {}
+        refused: dict[Labels, float] = {}
+        for link in self._links:
+            name, counts = link.edge.entry.name, link.edge.counts
+            answers |= {(name, mti, code): count for (mti, code), count in counts.answers.items()}
+            refused |= {(name, reason): count for reason, count in counts.screened.items()}
         return {
-            "stanchion_link_up": {(name,): float(edge.state == "up") for name, edge in edges.items()},
-            "stanchion_link_signed_off": {
-                (name,): float(edge.state in ("draining", "signed_off")) for name, edge in edges.items()
-            },
-            "stanchion_link_connections": {(name,): edge.connected for name, edge in edges.items()},
-            "stanchion_link_signed_on": {(name,): edge.signed_on for name, edge in edges.items()},
-            "stanchion_link_in_flight": {(name,): edge.open for name, edge in edges.items()},
-            "stanchion_link_received_bytes": {
-                (name,): edge.counts.bytes_received for name, edge in edges.items()
-            },
+            "stanchion_link_up": self._of_each(lambda edge: edge.state == "up"),
+            "stanchion_link_signed_off": self._of_each(lambda edge: edge.state in _SIGNED_OFF),
+            "stanchion_link_connections": self._of_each(lambda edge: edge.connected),
+            "stanchion_link_signed_on": self._of_each(lambda edge: edge.signed_on),
+            "stanchion_link_in_flight": self._of_each(lambda edge: edge.open),
+            "stanchion_link_received_bytes": self._of_each(lambda edge: edge.counts.bytes_received),
             "stanchion_link_answers": answers,
             "stanchion_link_refused": refused,
         }
+
+    def _of_each(self, figure: Callable[[Edge], float]) -> dict[Labels, float]:
+        return {(link.edge.entry.name,): float(figure(link.edge)) for link in self._links}
 
     def _open_elsewhere(self, index: int) -> Callable[[], int]:
         def open_elsewhere() -> int:

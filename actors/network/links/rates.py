@@ -17,12 +17,14 @@ Answers = Mapping[tuple[str, str], int]
 class Rates:
     """Copies of counters that only rise, one every ``STEP_SECONDS``. Instants are seconds of one clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
+        """``now``: the instant at which all counters are 0."""
         self._copies: deque[tuple[float, Answers]] = deque(maxlen=LINK_RATE_SECONDS // STEP_SECONDS + 1)
+        self._copies.append((now, {}))
 
     def note(self, now: float, answers: Answers) -> None:
         """Keep a copy of ``answers``, unless the last one is recent."""
-        if not self._copies or now - self._copies[-1][0] >= STEP_SECONDS:
+        if now - self._copies[-1][0] >= STEP_SECONDS:
             self._copies.append((now, dict(answers)))
 
     def recent(self, now: float, answers: Answers) -> dict[tuple[str, str], int]:

@@ -14,7 +14,7 @@ from actors.network.links import listening, tls
 from actors.network.links.listening import is_allowed
 from actors.tls import ReloadedContext
 from engine.iso8583.respond import SIGN_OFF
-from tests.support.actors.network.links import Authority, confirm, entry_of, running_link
+from tests.support.actors.network.links import Authority, confirm, entry_of, running_link, state_of
 from tests.support.actors.network.support import Harness, Peer, request, until
 
 
@@ -179,9 +179,9 @@ async def _connect_until_refused(harness: Harness) -> None:
 
 async def test_link_can_start_signed_off(card_secrets: CardSecrets) -> None:
     async with running_link(card_secrets, entry_of(), signed_off=True) as harness:
-        assert harness.edge.state == "signed_off"
+        assert state_of(harness) == "signed_off"
         await harness.edge.sign_on()
-        assert harness.edge.state == "up"
+        assert state_of(harness) == "up"
 
 
 async def test_messages_above_the_quota_of_a_link_get_91(card_secrets: CardSecrets) -> None:

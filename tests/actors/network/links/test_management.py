@@ -13,7 +13,14 @@ from engine.iso8583.codec import decode
 from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
 from engine.iso8583.respond import ECHO_TEST, KEY_CHANGE, SIGN_OFF, SIGN_ON
-from tests.support.actors.network.links import confirm, entry_of, managing, processor, running_link
+from tests.support.actors.network.links import (
+    confirm,
+    entry_of,
+    managing,
+    processor,
+    running_link,
+    state_of,
+)
 from tests.support.actors.network.support import Peer, request, until
 from tests.support.engine.iso8583.messages import ORIGINAL
 
@@ -69,10 +76,10 @@ async def test_connecting_side_signs_on_and_then_decides(card_secrets: CardSecre
             sign_on = await peer.receive()
             assert (sign_on.mti, sign_on.fields[70]) == ("0800", SIGN_ON)
             assert (await peer.receive()).fields[39] == "91"
-            assert harness.edge.state == "down"
+            assert state_of(harness) == "down"
             peer.send(Message("0810", sign_on.fields | {39: "00"}))
             assert (await peer.ask(request(2))).fields[39] == "00"
-            assert harness.edge.state == "up"
+            assert state_of(harness) == "up"
 
 
 async def test_refused_sign_on_closes_the_connection_and_is_the_last_error(card_secrets: CardSecrets) -> None:

@@ -8,8 +8,7 @@ APPROVED, DECLINED = ("0110", "00"), ("0110", "51")
 
 
 def test_growth_of_the_last_minute() -> None:
-    rates, answers = Rates(), {APPROVED: 10}
-    rates.note(0.0, {})
+    rates, answers = Rates(0.0), {APPROVED: 10}
     rates.note(1.0, answers)
     assert rates.recent(2.0, answers) == {APPROVED: 10}
     for second in range(5, 61, 5):

@@ -64,6 +64,11 @@ def managing(code: str, stan: int = 7) -> Message:
     return network_request(code, f"{stan:06d}", 1_795_253_400_000)
 
 
+def state_of(harness: Harness) -> str:
+    """The state of the link now."""
+    return harness.edge.state
+
+
 class Processor:
     """A peer that listens: the links under test connect to it."""
 
