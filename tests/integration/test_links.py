@@ -81,11 +81,8 @@ sign_on = "none"
         assert "0100 -> 0110 14\n" in await run(
             sys.executable, str(program), folder=tmp_path, PAN=pans["live"]
         )
-        on_live = (
-            PROCESSOR.replace("8600", str(ports[2]))
-            .replace("context.wrap_socket(", "(")
-            .replace(', server_hostname="stanchion.example")', ")")
-        )
+        plain = "def plain(connection, server_hostname):\n    return connection\n\n"
+        on_live = plain + PROCESSOR.replace("8600", str(ports[2])).replace("context.wrap_socket", "plain")
         program.write_text(on_live)
         assert "0100 -> 0110 14\n" in await run(
             sys.executable, str(program), folder=tmp_path, PAN=pans["test"]
