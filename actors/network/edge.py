@@ -123,7 +123,7 @@ class Edge:
         self._connections: ConnectionSlots[EdgeConnection] = ConnectionSlots(connections_max, per_address_max)
         self._rates = Rates(loop.time())
         self._listener = Listener(self.entry, self._connection, self._turn_away)
-        self._connector = connector(self.entry, self._connection, self._note_error)
+        self._connector = connector(self.entry, self._connection, self.note_error)
         self._address = (self.entry.host, self.entry.port)
         self._draining_since: float | None = None
         self._reloaded_at = loop.time()
@@ -318,7 +318,8 @@ class Edge:
         self.counts.count_screened(reason)
         _log.warning("link_connection_refused", link=self.entry.name, reason=reason)
 
-    def _note_error(self, error: str) -> None:
+    def note_error(self, error: str) -> None:
+        """Note that the link cannot connect or listen."""
         self.counts.note_error(error, self._clock.now_ms())
         _log.warning("link_down", link=self.entry.name, error=error)
 

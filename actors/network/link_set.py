@@ -16,6 +16,7 @@ from actors.metrics import Figures, Histogram, Labels
 from actors.network.database import DatabaseUnavailableError
 from actors.network.edge import Edge
 from actors.network.links.entry import LinkEntry
+from actors.network.links.errors import reason_of
 from actors.network.links.status import LinkStatus
 from actors.network.probe_limiter import ProbeLimiter
 from actors.network.respondent import Respondent
@@ -41,8 +42,8 @@ class ReadSignOffs(Protocol):
     async def __call__(self) -> Collection[str]: ...
 
 
-BuildLink = Callable[[LinkEntry, Callable[[], int]], Link]
-"""Builds one link; the second argument returns the number of open requests of the others."""
+BuildLink = Callable[[LinkEntry, Callable[[], int] | None], Link]
+"""Builds one link; the second argument returns the number of open requests of the others, if any."""
 
 
 class LinkSet:
@@ -61,13 +62,17 @@ class LinkSet:
         self._probes = probes
         self._seconds = seconds
         self._sign_offs = sign_offs
-        self._links = [build(entry, self._open_elsewhere(index)) for index, entry in enumerate(entries)]
+        several = len(entries) > 1
+        self._links = [
+            build(entry, self._open_elsewhere(index) if several else None)
+            for index, entry in enumerate(entries)
+        ]
         self._poller = PeriodicTask(
             "link-sign-offs",
             self._follow_sign_offs,
             poll_seconds,
             delay=poll_seconds,
-            tolerated=(DatabaseUnavailableError, OSError),
+            tolerated=(DatabaseUnavailableError,),
         )
 
     def __iter__(self) -> Iterator[Link]:
@@ -80,11 +85,16 @@ class LinkSet:
         except DatabaseUnavailableError:
             # Without the database every message gets 91, and the next reading signs the links off.
             signed_off = ()
-        for link in self._links:
-            entry = link.edge.entry
-            if entry.in_plain_text:
-                _log.warning("link_in_plain_text", link=entry.name, host=entry.host)
-            await link.edge.start(entry.host, entry.port, signed_off=entry.name in signed_off)
+        try:
+            for link in self._links:
+                entry = link.edge.entry
+                if entry.in_plain_text:
+                    _log.warning("link_in_plain_text", link=entry.name, host=entry.host)
+                await link.edge.start(entry.host, entry.port, signed_off=entry.name in signed_off)
+        except OSError:
+            # The next attempt needs the ports that this one has opened.
+            await self.stop()
+            raise
         self._poller.start()
 
     async def stop(self) -> None:
@@ -156,8 +166,12 @@ class LinkSet:
         for link in self._links:
             if link.edge.entry.name in signed_off:
                 await link.edge.sign_off()
-            else:
+                continue
+            try:
                 await link.edge.sign_on()
+            except OSError as failure:
+                # Its port is taken, or its certificate is unusable; the others are not affected.
+                link.edge.note_error(reason_of(failure))
 
 
 def _status(edge: Edge) -> LinkStatus:

@@ -90,7 +90,7 @@ class EdgeRole:
         self._db.close()
         self._sign_offs_db.close()
 
-    def _build(self, entry: LinkEntry, open_elsewhere: Callable[[], int]) -> _Link:
+    def _build(self, entry: LinkEntry, open_elsewhere: Callable[[], int] | None) -> _Link:
         counts = EdgeCounts()
         respondent = Respondent(
             self._submit,

@@ -167,7 +167,7 @@ def _check_links(settings: Settings) -> None:
     Raises LinksError and UpError."""
     for entry in configured_links(settings):
         if entry.in_plain_text:
-            _say(f"WARNING: link {entry.name} sends card numbers to {entry.host} without encryption.")
+            _say(f"WARNING: link {entry.name} uses {entry.host} without encryption.")
         ours = settings.links is not None and settings.ray_address is None and entry.listens
         if ours and not _can_listen(entry.host, entry.port):
             raise UpError(f"port {entry.port} of link {entry.name} is taken")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 from actors.essential import start_essential
 from actors.network.links.entry import LinkEntry
+from actors.network.links.errors import reason_of
 from actors.network.links.tls import link_tls
 from actors.tls import ReloadedContext
 from engine.limits import (
@@ -76,7 +76,7 @@ class Connector:
             try:
                 connection = await self._connect()
             except (OSError, TimeoutError) as failure:
-                self._failed(_reason(failure))
+                self._failed(reason_of(failure))
             else:
                 await connection.ended.wait()
                 if loop.time() - connection.opened_at >= self._stable_seconds:
@@ -99,14 +99,3 @@ class Connector:
                 self._protocol, self._entry.host, self._entry.port, **options
             )
         return cast(OutboundConnection, connection)
-
-
-def _reason(failure: OSError) -> str:
-    """The failure in a few words without addresses."""
-    if isinstance(failure, ssl.SSLCertVerificationError):
-        return f"certificate refused: {failure.verify_message}"
-    if isinstance(failure, ssl.SSLError):
-        return f"TLS failed: {(failure.reason or 'unknown').replace('_', ' ').lower()}"
-    if isinstance(failure, TimeoutError):
-        return "no connection in time"
-    return f"cannot connect: {failure.strerror or type(failure).__name__}"

@@ -76,10 +76,7 @@ def _links() -> list[Panel]:
         ),
         lines(
             "Refused by link",
-            {
-                "{{link}}, {{reason}}": "sum by (link, reason) "
-                f"(rate(stanchion_link_refused_total[{RATE}]))"
-            },
+            {"{{link}}, {{reason}}": f"sum by (link, reason) (rate(stanchion_link_refused_total[{RATE}]))"},
             "ops",
             what="Messages that a link may not send, and connections that it may not open.",
         ),

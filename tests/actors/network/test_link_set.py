@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -46,7 +47,7 @@ class Rig:
             raise self.signed_off
         return self.signed_off
 
-    def build(self, entry: LinkEntry, open_elsewhere: Callable[[], int]) -> BuiltLink:
+    def build(self, entry: LinkEntry, open_elsewhere: Callable[[], int] | None) -> BuiltLink:
         counts = EdgeCounts()
         respondent = Respondent(self.owners.submit, self._cards, self._card_secrets)
         edge = Edge(
@@ -127,6 +128,26 @@ async def test_signed_off_link_does_not_open_at_the_start(card_secrets: CardSecr
     one, other = one_and_other()
     async with running(card_secrets, one, other, signed_off={"other"}) as rig:
         assert rig.states() == ["up", "signed_off"]
+
+
+async def test_link_whose_port_is_taken_does_not_hinder_the_others(card_secrets: CardSecrets) -> None:
+    one, other = one_and_other()
+    async with running(card_secrets, one, other, signed_off={"one", "other"}) as rig:
+        with socket.create_server((one.host, one.port)):
+            rig.signed_off = ()
+            await until(lambda: rig.states() == ["signed_off", "up"])
+            assert rig.links.statuses()[0].last_error == "cannot open: Address already in use"
+        await until(lambda: rig.states() == ["up", "up"])
+
+
+async def test_failed_start_leaves_no_port_open(card_secrets: CardSecrets) -> None:
+    one, other = one_and_other()
+    with socket.create_server((other.host, other.port)):
+        with pytest.raises(OSError, match="address already in use"):
+            async with running(card_secrets, one, other):
+                pass
+    async with running(card_secrets, one, other) as rig:
+        assert rig.states() == ["up", "up"]
 
 
 async def test_start_without_the_database_opens_the_links(card_secrets: CardSecrets) -> None:
