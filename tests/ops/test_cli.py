@@ -66,14 +66,13 @@ def test_a_broken_list_of_links_stops_the_start_before_anything_runs(
     stanchion: Stanchion, var_dir: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "links.toml"
-    path.write_text(
-        '[[links]]\nname = "acme"\ndirection = "listen"\nmode = "live"\nhost = "0.0.0.0"\nport = 8600\n'
-    )
+    entry = 'name = "acme"\ndirection = "listen"\nmode = "live"\nhost = "0.0.0.0"\nport = 8600\n'
+    path.write_text(f"[[links]]\n{entry}")
     done = stanchion("up", links=path, api_port=0, vision_port=0, iso8583_port=0, metrics_port=0)
     assert done.returncode == 1
     assert done.stderr == (
-        f"stanchion: {path}, line 1: tls: is missing and 0.0.0.0 is not loopback: card numbers would leave this"
-        ' machine unencrypted; add [links.tls], or write plaintext = "accepted"\n'
+        f"stanchion: {path}, line 1: tls: is missing and 0.0.0.0 is not loopback: card numbers would leave"
+        ' this machine unencrypted; add [links.tls], or write plaintext = "accepted"\n'
     )
     assert not (var_dir / "postgres").exists()
 

@@ -18,7 +18,7 @@ def reason_of(failure: OSError) -> str:
     if isinstance(failure, ssl.SSLCertVerificationError):
         return f"certificate refused: {failure.verify_message}"
     if isinstance(failure, ssl.SSLError):
-        return f"TLS failed: {(failure.reason or 'unknown').replace('_', ' ').lower()}"
+        return f"TLS failed: {(getattr(failure, 'reason', None) or 'unknown').replace('_', ' ').lower()}"
     if isinstance(failure, TimeoutError):
         return "no connection in time"
     if isinstance(failure, socket.gaierror):

@@ -48,8 +48,8 @@ def test_table_shows_each_link_with_its_details() -> None:
 
 def test_unknown_link_is_named_with_the_known_ones() -> None:
     check_name("default", [default_link("127.0.0.1", 8583)])
-    with pytest.raises(LinksCommandError, match=r"^there is no link defualt; the links are default$"):
-        check_name("defualt", [default_link("127.0.0.1", 8583)])
+    with pytest.raises(LinksCommandError, match=r"^there is no link nowhere; the links are default$"):
+        check_name("nowhere", [default_link("127.0.0.1", 8583)])
     assert LinksCommandError in EXPECTED_FAILURES
 
 
