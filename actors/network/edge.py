@@ -107,6 +107,7 @@ class Edge:
         self._idle_seconds = idle_seconds
         self._silent_seconds = silent_seconds
         self._drain_seconds = drain_seconds
+        self._reply_seconds = reply_seconds
         self._reload_seconds = reload_seconds
         self._guard = Guard(self.entry, self.counts, mac)
         self._management = NetworkManagement(
@@ -349,10 +350,11 @@ class Edge:
             if connection.overdue(self._receipt_seconds):
                 self.counts.cut += 1
                 connection.abort()
+            elif self._draining_since is not None:
+                if self._has_drained(connection, now - self._draining_since):
+                    connection.close()
             elif self._management.is_overdue(connection):
                 connection.abort()
-            elif self._has_drained(connection, now):
-                connection.close()
             elif connection.is_idle(self._idle_seconds, self._silent_seconds):
                 self.counts.idle += 1
                 connection.close()
@@ -360,12 +362,11 @@ class Edge:
                 self._management.probe_silent(connection)
         self._announce_key(now)
 
-    def _has_drained(self, connection: EdgeConnection, now: float) -> bool:
-        """Whether the link is signed off and ``connection`` has no open message left."""
-        if self._draining_since is None:
-            return False
-        waits = connection.busy or bool(connection.asked)
-        return not waits or now - self._draining_since > self._drain_seconds
+    def _has_drained(self, connection: EdgeConnection, seconds: float) -> bool:
+        """Whether ``connection``, ``seconds`` after the link was signed off, has no open message left. A peer
+        need not answer the sign-off."""
+        unanswered = bool(connection.asked) and seconds <= self._reply_seconds
+        return seconds > self._drain_seconds or not (connection.busy or unanswered)
 
     def _announce_key(self, now: float) -> None:
         """Announce a new key of the link's MAC to the peer."""

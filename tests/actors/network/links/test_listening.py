@@ -171,6 +171,26 @@ async def test_signed_off_listener_drains_and_refuses_connections(card_secrets: 
             assert (await again.ask(request(2))).fields[39] == "00"
 
 
+async def test_peer_that_does_not_answer_the_sign_off_gets_its_open_answers(
+    card_secrets: CardSecrets,
+) -> None:
+    async with running_link(card_secrets, entry_of(), reply_seconds=0.05) as harness:
+        silent, busy = await harness.connect(), await harness.connect()
+        harness.owners.gate.clear()
+        busy.send(request(1))
+        await until(lambda: harness.owners.submitted)
+        await harness.edge.sign_off()
+        assert (await silent.receive()).fields[70] == SIGN_OFF
+        assert await silent.is_closed()
+        assert harness.edge.counts.last_error is None
+        harness.owners.gate.set()
+        assert (await busy.receive()).fields[70] == SIGN_OFF
+        assert (await busy.receive()).fields[39] == "00"
+        assert await busy.is_closed()
+        for peer in (silent, busy):
+            await peer.close()
+
+
 async def _connect_until_refused(harness: Harness) -> None:
     while True:
         late = await harness.connect()
