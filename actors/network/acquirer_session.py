@@ -1,8 +1,8 @@
 """An acquirer's session with an edge: one TCP connection, many messages in flight, answers in any order.
 
 The session connects, signs on, reconnects after a loss, sends an echo test after ``echo_seconds`` without a
-frame, and answers those of the edge. It does not repeat requests; its user decides whether to repeat a request
-without an answer.
+frame, and answers those of the edge. It does not repeat requests; its user decides whether to repeat a
+request without an answer.
 """
 
 from __future__ import annotations
