@@ -96,6 +96,9 @@ class Settings(BaseSettings):
     ``vision_port``."""
     iso8583_host: str = "127.0.0.1"
     iso8583_port: Port = 8583
+    links: Path | None = None
+    """List of the links to networks and processors, TOML; unset = one link in test mode that listens at
+    ``iso8583_host`` and ``iso8583_port``, which have no effect otherwise."""
     metrics_host: str = "127.0.0.1"
     metrics_port: Port = 9464
     docs_base_url: str | None = None
@@ -163,12 +166,12 @@ class Settings(BaseSettings):
     ``var_dir/keys``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    @field_validator("var_dir", "egress_ca_file", "tls_cert_file", "tls_key_file")
+    @field_validator("var_dir", "egress_ca_file", "links", "tls_cert_file", "tls_key_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
 
-    @field_validator("egress_ca_file", "tls_cert_file", "tls_key_file")
+    @field_validator("egress_ca_file", "links", "tls_cert_file", "tls_key_file")
     @classmethod
     def _readable(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_file():

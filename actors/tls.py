@@ -8,13 +8,14 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
-from actors.connections import Admission, ConnectionTable
+from actors.connections import Admission
 from actors.settings import Settings, SettingsError
 from engine.limits import TLS_HANDSHAKE_SECONDS, TLS_RELOAD_SECONDS, TLS_SHUTDOWN_SECONDS
 
@@ -26,47 +27,29 @@ _log = structlog.get_logger("tls")
 _Version = tuple[tuple[int, int, int], ...]
 
 
-class ServerTls:
-    """TLS 1.2 or newer with the certificate chain and the key of two PEM files.
+class ReloadedContext:
+    """A TLS context built from files, which is built again when they change.
 
     Replaced files take effect for new connections within ``reload_seconds``; open connections keep their
-    session. If the new files do not match, the previous certificate stays in use and the failure is logged.
+    session. If the new files cannot be used, the previous context stays in use and the failure is logged.
     """
 
     def __init__(
         self,
-        certificate: Path,
-        key: Path,
+        files: Sequence[Path],
+        build: Callable[[], ssl.SSLContext],
         *,
         reload_seconds: float = TLS_RELOAD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises ``OSError`` (or its subclass ``ssl.SSLError``) when the files cannot be used."""
-        self._files = (certificate, key)
+        self._files = tuple(files)
+        self._build = build
         self._reload_seconds = reload_seconds
         self._clock = clock
         self._version = self._versions()
-        self._context = _context(certificate, key)
+        self._context = build()
         self._checked_at = clock()
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> ServerTls | None:
-        """TLS with the files of the settings, or ``None`` for plain HTTP. Raises ``SettingsError``."""
-        certificate, key = settings.tls_cert_file, settings.tls_key_file
-        if certificate is None or key is None:
-            return None
-        try:
-            return cls(certificate, key)
-        except ssl.SSLError as failure:
-            fault = (failure.reason or "").replace("_", " ").lower() or "not PEM"
-            raise SettingsError(
-                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files must hold a certificate chain and"
-                f" its unencrypted key in PEM ({fault})"
-            ) from None
-        except OSError as failure:
-            raise SettingsError(
-                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: cannot be read ({failure.strerror})"
-            ) from None
 
     def context(self) -> ssl.SSLContext:
         """The context for a new connection."""
@@ -81,9 +64,9 @@ class ServerTls:
             version = self._versions()
             if version == self._version:
                 return
-            self._context = _context(*self._files)
+            self._context = self._build()
         except OSError as failure:
-            # Perhaps only one of the two files is replaced yet: the next check tries again.
+            # Perhaps only some of the files are replaced yet: the next check tries again.
             _log.error("certificate_not_reloaded", error=type(failure).__name__)
             return
         self._version = version
@@ -94,18 +77,70 @@ class ServerTls:
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
 
+class ServerTls(ReloadedContext):
+    """TLS 1.2 or newer of an HTTP server, with the certificate chain and the key of two PEM files."""
+
+    def __init__(
+        self,
+        certificate: Path,
+        key: Path,
+        *,
+        reload_seconds: float = TLS_RELOAD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises ``OSError`` (or its subclass ``ssl.SSLError``) when the files cannot be used."""
+        build = partial(_context, certificate, key)
+        super().__init__((certificate, key), build, reload_seconds=reload_seconds, clock=clock)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ServerTls | None:
+        """TLS with the files of the settings, or ``None`` for plain HTTP. Raises ``SettingsError``."""
+        certificate, key = settings.tls_cert_file, settings.tls_key_file
+        if certificate is None or key is None:
+            return None
+        try:
+            return cls(certificate, key)
+        except ssl.SSLError as failure:
+            raise SettingsError(
+                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files must hold a certificate chain and"
+                f" its unencrypted key in PEM ({fault_of(failure)})"
+            ) from None
+        except OSError as failure:
+            raise SettingsError(
+                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: cannot be read ({failure.strerror})"
+            ) from None
+
+
+def load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Have ``context`` present the chain of ``certificate``. Raises ``OSError``, also for an encrypted
+    key."""
+    # For an encrypted key, OpenSSL would prompt at the terminal.
+    context.load_cert_chain(certificate, key, password=_no_password)
+
+
+def fault_of(failure: ssl.SSLError) -> str:
+    """The reason that OpenSSL gives, in words."""
+    return (failure.reason or "").replace("_", " ").lower() or "not PEM"
+
+
 def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
-    # For an encrypted key, OpenSSL would prompt at the terminal.
-    context.load_cert_chain(certificate, key, password=_no_password)
+    load_certificate(context, certificate, key)
     return context
 
 
 def _no_password() -> bytes:
     raise ssl.SSLError(1, "the key is encrypted")
+
+
+class AdmissionTable(Protocol):
+    """Admits connections before their handshake (``actors.connections.ConnectionTable``)."""
+
+    def admit(self, peer: str | None) -> Admission | None:
+        """Admit a connection from the address ``peer``; ``None`` refuses it."""
 
 
 class TlsListener:
@@ -120,8 +155,8 @@ class TlsListener:
         self,
         listener: socket.socket,
         factory: Callable[[Admission], asyncio.Protocol],
-        tls: ServerTls,
-        table: ConnectionTable,
+        tls: ReloadedContext,
+        table: AdmissionTable,
         *,
         handshake_seconds: float = TLS_HANDSHAKE_SECONDS,
     ) -> None:

@@ -24,10 +24,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.cmac import CMAC
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from actors.settings import MASTER_KEY_BYTES, Settings, parse_master_keys
+from engine.iso8583 import mac
 
 DIGEST_BYTES: Final = 32
 CVK_PAIR_BYTES: Final = 16
@@ -217,6 +220,26 @@ def tdes_block(key: bytes, block: bytes) -> bytes:
     # ECB of exactly one block is the plain block cipher, which the algorithm uses.
     encryptor = Cipher(TripleDES(key * 3 if len(key) == 8 else key + key[:8]), modes.ECB()).encryptor()
     return encryptor.update(block) + encryptor.finalize()
+
+
+def mac_of(algorithm: str, key: bytes, data: bytes) -> bytes:
+    """The MAC of ``data`` (``engine.iso8583.mac``): 8 bytes. Raises ``MacKeyError``."""
+    return mac.mac_of(algorithm, key, data, _MAC_CIPHERS)
+
+
+def aes_cmac(key: bytes, data: bytes) -> bytes:
+    """AES-CMAC (NIST SP 800-38B) under a key of 16, 24 or 32 bytes: 16 bytes."""
+    keyed = CMAC(AES(key))
+    keyed.update(data)
+    return keyed.finalize()
+
+
+def _des_chain(key: bytes, data: bytes) -> bytes:
+    encryptor = Cipher(TripleDES(key * 3), modes.CBC(bytes(len(key)))).encryptor()
+    return (encryptor.update(data) + encryptor.finalize())[-len(key) :]
+
+
+_MAC_CIPHERS: Final = mac.MacCiphers(_des_chain, tdes_block, aes_cmac)
 
 
 def _derive(master: bytes, info: bytes, length: int) -> bytes:

@@ -127,6 +127,8 @@ class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="pres
     """The number of this presentment within its ARN, from 1."""
     final: bool = True
     """Whether this is the last presentment, which releases the rest of the hold (DE48 tag 09)."""
+    matched_only: bool = False
+    """Whether a sale without an approved authorization is refused: its link may not send force posts."""
     merchant_amount: MerchantAmount | None = None
     """As in ``Authorize``. Its rate may be another one than that of the authorization."""
 

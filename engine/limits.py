@@ -355,6 +355,33 @@ not read waits for answers that come too late."""
 EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024
 """Answers waiting for a peer to read them; above it, the edge stops reading from that peer, and cuts it if it
 still reads no answers."""
+LINKS_MAX: Final = 32
+"""Links of one installation; each has counters and, if it listens, a port."""
+LINK_CONNECTIONS_DEFAULT: Final = 64
+"""Default for the open connections of a link that listens, at each edge. Each link has places of its own."""
+LINK_CONNECTIONS_OUT_DEFAULT: Final = 1
+"""Default for the connections that each edge keeps open on a link that connects."""
+LINK_CONNECTIONS_OUT_MAX: Final = 32
+"""The most such connections; processors allow a few."""
+LINK_RECONNECT_SECONDS_MIN: Final = 0.1
+LINK_RECONNECT_SECONDS_MAX: Final = 15.0
+"""Pauses between attempts of a link to connect, doubling from the first to the second, each with jitter."""
+LINK_STABLE_SECONDS: Final = 10.0
+"""Lifetime of a connection after which the pause before the next attempt is the shortest one again."""
+LINK_REPLY_SECONDS: Final = 5.0
+"""Time that a peer has to answer an 0800; then its connection is closed."""
+LINK_DRAIN_SECONDS: Final = 10.0
+"""Time that connections of a link that is signed off have to finish; the deadline of messages is shorter."""
+LINK_HANDSHAKES_MAX: Final = 64
+"""Open TLS handshakes of one link."""
+LINK_HANDSHAKES_PER_ADDRESS_MAX: Final = 16
+"""Of these, handshakes with one address."""
+LINK_MAC_KEYS_MAX: Final = 2
+"""Keys in the file of a link's MAC: the current one and the one before it."""
+LINK_RATE_SECONDS: Final = 60
+"""Period of the rates in the state of a link."""
+LINK_SIGN_OFF_POLL_SECONDS: Final = 1.0
+"""Interval at which an edge reads which links operators have signed off."""
 PROBES_BURST: Final = 100
 """Unknown card numbers and wrong values of one acquirer at one address that are answered without delay."""
 PROBES_PER_SECOND: Final = 5.0
@@ -639,6 +666,9 @@ assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < WITHHELD_ANSWER_MS < NET
 assert EDGE_CONNECTIONS_PER_ADDRESS_MAX < EDGE_CONNECTIONS_MAX
 assert FRAME_RECEIPT_SECONDS < ECHO_SECONDS < EDGE_SILENT_SECONDS < EDGE_IDLE_SECONDS
 assert PROBE_DELAY_SECONDS * 1000 < AUTHORIZATION_DEADLINE_MS
+assert AUTHORIZATION_DEADLINE_MS < LINK_DRAIN_SECONDS * 1000
+assert LINK_CONNECTIONS_DEFAULT < EDGE_CONNECTIONS_MAX
+assert LINK_REPLY_SECONDS < ECHO_SECONDS
 assert PROBES_DELAYED_MAX < EDGE_IN_FLIGHT_MAX // 2
 assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS

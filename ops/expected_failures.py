@@ -13,6 +13,7 @@ from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
+from ops.commands.links import LinksCommandError
 from ops.commands.resend import ResendError
 from ops.database.clients import ClientError
 from ops.database.key_check import KeyCheckError
@@ -38,6 +39,7 @@ EXPECTED_FAILURES: Final = (
     KeyCheckError,
     KeysError,
     KycError,
+    LinksCommandError,
     LocalHttpsError,
     MigrationError,
     PeerFailedError,

@@ -8,7 +8,8 @@ from typing import Final
 from actors.cluster.listen_addresses import listen_addresses
 from actors.cluster.peers import RayPeers
 from actors.cluster.process_set import ProcessSet
-from actors.cluster.readiness import Check, accepts, all_owned, answers_http, answers_sql
+from actors.cluster.readiness import Check, accepts, all_owned, answers_http, answers_sql, listens
+from actors.network.links.status import METHOD
 from actors.settings import Settings
 from engine.limits import READY_SECONDS
 
@@ -27,9 +28,17 @@ def installation_checks(
     }
     checks["shards"] = partial(all_owned, partial(peers.table, 0), peers.ping)
     if EDGE in names:
-        checks["iso8583"] = partial(accepts, settings.iso8583_host, settings.iso8583_port)
+        checks["iso8583"] = _edge_check(settings, peers, processes.current_names()[EDGE])
     if any(name.startswith(API_PREFIX) for name in names):
         checks["api"] = partial(answers_http, f"{listen_addresses(settings).base_url}/healthz")
     checks["postgresql"] = partial(answers_sql, settings.database_dsn, READY_SECONDS)
     checks["ray"] = ray_answers
     return checks
+
+
+def _edge_check(settings: Settings, peers: RayPeers, edge: str) -> Check:
+    """Without a list of links, the port must accept connections. Ports of links may refuse this machine, so
+    their edge is asked."""
+    if settings.links is None:
+        return partial(accepts, settings.iso8583_host, settings.iso8583_port)
+    return partial(listens, partial(peers.call, edge, METHOD, b""))

@@ -13,6 +13,7 @@ from typing import Final
 import aiohttp
 import asyncpg
 
+from actors.network.links.status import decode_statuses
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 
 Check = Callable[[], Awaitable[object]]
@@ -72,6 +73,14 @@ async def accepts(host: str, port: int) -> None:
     """Check that the port accepts connections."""
     _, writer = await asyncio.open_connection(host, port)
     writer.transport.abort()
+
+
+async def listens(statuses: Callable[[], Awaitable[bytes]]) -> None:
+    """Check that every link that listens does so, unless it is signed off. ``statuses`` returns the answer
+    of the edge (``actors.network.links.status``)."""
+    for status in decode_statuses(await statuses()):
+        if status.direction == "listen" and status.state == "down":
+            raise NotReadyError(f"link {status.name} does not listen")
 
 
 async def answers_http(url: str) -> None:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final
 
+import msgspec
 import structlog
 from ray.exceptions import RayError
 
 from actors.cluster.environment import ClusterError, RestartError
 from actors.cluster.exporter import Exporter
-from actors.cluster.installation_checks import installation_checks
+from actors.cluster.installation_checks import EDGE, installation_checks
 from actors.cluster.listen_addresses import ListenAddresses, listen_addresses
 from actors.cluster.nodes import Nodes, own_node
 from actors.cluster.orphans import end_orphans
@@ -31,10 +32,12 @@ from actors.cluster.process_state import kill_process
 from actors.cluster.ray_connection import RayConnection
 from actors.cluster.readiness import Check, NotReadyError
 from actors.cluster.rolling_restart import replace_all
+from actors.network.links.status import METHOD, LinkStatus, decode_statuses
+from actors.peers import PeerFailedError, PeerGoneError
 from actors.periodic import PeriodicTask
 from actors.placement import NODES_SECONDS, ProcessSpec
 from actors.settings import Settings
-from engine.limits import ROLE_START_SECONDS
+from engine.limits import READY_SECONDS, ROLE_START_SECONDS
 
 REBUILD_PAUSE_SECONDS: Final = 1.0
 REBUILD_PAUSE_SECONDS_MAX: Final = 30.0
@@ -123,6 +126,20 @@ class ClusterSupervisor:
                 for task in (replacing, rebuilding):
                     task.cancel()
                 await asyncio.gather(replacing, rebuilding, return_exceptions=True)
+
+    async def links(self) -> list[LinkStatus]:
+        """The states of all links at all edges that answer."""
+        edges = [each.name for each in self._processes if each.placed.spec.name == EDGE]
+        answers = await asyncio.gather(*map(self._links_of, edges))
+        return [status for statuses in answers for status in statuses]
+
+    async def _links_of(self, edge: str) -> list[LinkStatus]:
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                statuses = decode_statuses(await self._peers.call(edge, METHOD, b""))
+        except (PeerGoneError, PeerFailedError, TimeoutError):
+            return []
+        return [msgspec.structs.replace(status, edge=edge) for status in statuses]
 
     def _checks(self) -> dict[str, Check]:
         return installation_checks(self._settings, self._peers, self._processes, self._ray_answers)

@@ -1,7 +1,8 @@
 """An acquirer's session with an edge: one TCP connection, many messages in flight, answers in any order.
 
-The session connects, signs on, reconnects after a loss, and sends an echo test after ``echo_seconds`` without
-a frame. It does not repeat requests; its user decides whether to repeat a request without an answer.
+The session connects, signs on, reconnects after a loss, sends an echo test after ``echo_seconds`` without a
+frame, and answers those of the edge. It does not repeat requests; its user decides whether to repeat a
+request without an answer.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from engine.iso8583.matching import Unanswered
 from engine.iso8583.message import Message
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII
-from engine.iso8583.respond import ECHO_TEST, SIGN_OFF, SIGN_ON
+from engine.iso8583.respond import ECHO_TEST, SIGN_OFF, SIGN_ON, network_management
 from engine.limits import ECHO_SECONDS, NETWORK_TIMEOUT_MS, RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
 
 _log = structlog.get_logger(__name__)
 _STANS = 999_999
+_MANAGEMENT = "0800"
 
 
 class SessionError(Exception):
@@ -211,6 +213,9 @@ class _Connection(FramedConnection):
             answer = self._profile.read_answer(self._profile.decode(payload))
         except (DecodeError, ElementError):
             self._unmatched()
+            return
+        if answer.mti == _MANAGEMENT:
+            self.send(self._encode(network_management(answer)))
             return
         future = self.unanswered.take(answer)
         if future is None or future.done():

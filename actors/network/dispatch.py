@@ -12,9 +12,12 @@ import structlog
 
 from actors.network.connection import EdgeConnection
 from actors.network.edge_counts import EdgeCounts
+from actors.network.links.guard import Guard
+from actors.network.links.management import NetworkManagement
 from actors.network.respondent import Respondent
 from engine.iso8583.codec import DecodeError
 from engine.iso8583.content import FUNCTIONS
+from engine.iso8583.elements import ElementError
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message
 from engine.iso8583.message_types import Function
@@ -23,7 +26,6 @@ from engine.iso8583.respond import (
     NOT_SUPPORTED,
     SYSTEM_ERROR,
     malformed,
-    network_management,
     refusal,
 )
 from engine.limits import MALFORMED_FRAMES_MAX
@@ -31,15 +33,19 @@ from engine.limits import MALFORMED_FRAMES_MAX
 Handler = Callable[[EdgeConnection, Message, float], None]
 
 _log = structlog.get_logger(__name__)
+_MANAGEMENT_ANSWER = "0810"
 
 
 class Dispatcher:
     """Decodes messages and calls ``respondent`` for financial ones."""
 
-    def __init__(self, respondent: Respondent, counts: EdgeCounts) -> None:
+    def __init__(self, respondent: Respondent, counts: EdgeCounts, management: NetworkManagement) -> None:
+        self.guard: Guard | None = None
+        """Refuses messages before their handlers get them; ``None`` while it would refuse none."""
         self._counts = counts
+        self._management = management
         self._handlers: dict[Function | None, Handler] = dict.fromkeys(FUNCTIONS, respondent.respond)
-        self._handlers["network_management"] = _manage
+        self._handlers["network_management"] = self._manage
 
     def dispatch(self, connection: EdgeConnection, payload: bytes, arrived: float) -> None:
         """Handle a payload that arrived at ``arrived`` in the loop's time and has left the queue."""
@@ -51,12 +57,20 @@ class Dispatcher:
         except DecodeError as error:
             self._reject(connection, error.read)
             return
-        function = connection.profile.function(message.mti)
-        if function is None and not connection.profile.messages.is_request(message.mti):
-            self._reject(connection, None)
+        profile = connection.profile
+        function = profile.function(message.mti)
+        if function is None and not profile.messages.is_request(message.mti):
+            if not self._is_awaited(connection, message):
+                self._reject(connection, None)
             return
         connection.request_recognized()
         self._counts.requests += 1
+        if self.guard is not None:
+            admitted = self.guard.admit(connection, message, payload)
+            if isinstance(admitted, str):
+                connection.answer(refusal(message, admitted, profile))
+                return
+            message = admitted
         handler = self._handlers.get(function)
         if handler is None:
             self._counts.unsupported += 1
@@ -92,6 +106,15 @@ class Dispatcher:
         if connection.malformed_frames >= MALFORMED_FRAMES_MAX:
             connection.close()
 
+    def _is_awaited(self, connection: EdgeConnection, message: Message) -> bool:
+        """Whether ``message`` answers an 0800 of this side."""
+        profile = connection.profile
+        if profile.messages.canonical_answer(message.mti) != _MANAGEMENT_ANSWER:
+            return False
+        try:
+            return self._management.answered(connection, profile.read_answer(message))
+        except ElementError:
+            return False
 
-def _manage(connection: EdgeConnection, message: Message, _arrived: float) -> None:
-    connection.answer(network_management(message, profile=connection.profile))
+    def _manage(self, connection: EdgeConnection, message: Message, _arrived: float) -> None:
+        connection.answer(self._management.answer(connection, message))

@@ -1,4 +1,4 @@
-"""The network edge: a TCP server that answers the ISO 8583 messages of networks.
+"""The network edge: answers the ISO 8583 messages of the networks on one link.
 
 A message takes one way through the modules of this package::
 
@@ -6,28 +6,43 @@ A message takes one way through the modules of this package::
           ^                         │ overloaded: 91                   │ 0800, malformed   │
           └────────── answer ───────┴──────────────────────────────────┴───────────────────┘
 
-The edge stores nothing. After a crash the network repeats its messages, and the owner's journal returns the
-same answers. A peer that is slow, silent or malformed, or does not read its answers, loses its connection;
-other connections are not affected.
+One process serves all links, each with an ``Edge`` and connections of its own (``link_set``). The edge stores
+nothing. After a crash the network repeats its messages, and the owner's journal returns the same answers. A
+peer that is slow, silent or malformed, or does not read its answers, loses its connection; other connections
+are not affected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Literal
 
+import structlog
+
+from actors.clock import Clock, SystemClock
 from actors.network.connection import EdgeConnection
 from actors.network.connection_slots import ConnectionSlots
 from actors.network.dispatch import Dispatcher
 from actors.network.edge_counts import EdgeCounts
+from actors.network.links.byte_quota import ByteQuota
+from actors.network.links.connecting import Connector
+from actors.network.links.entry import LinkEntry, default_link
+from actors.network.links.guard import Guard
+from actors.network.links.listening import Listener, is_allowed
+from actors.network.links.mac import LinkMac
+from actors.network.links.management import NetworkManagement
+from actors.network.links.rates import Rates
+from actors.network.links.tls import is_accepted
 from actors.network.request_queue import RequestQueue
 from actors.network.respondent import Respondent
 from actors.periodic import PeriodicTask
 from engine.iso8583.fast_decline import authorization_prefixes, fast_decline
 from engine.iso8583.framing import BadFrame
+from engine.iso8583.message import Message
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII
-from engine.iso8583.respond import DEADLINE_EXCEEDED
+from engine.iso8583.respond import DEADLINE_EXCEEDED, SIGN_OFF
 from engine.limits import (
     EDGE_CONNECTIONS_MAX,
     EDGE_CONNECTIONS_PER_ADDRESS_MAX,
@@ -35,52 +50,95 @@ from engine.limits import (
     EDGE_OPEN_MAX,
     EDGE_SILENT_SECONDS,
     FRAME_RECEIPT_SECONDS,
+    LINK_DRAIN_SECONDS,
+    LINK_REPLY_SECONDS,
+    TLS_RELOAD_SECONDS,
 )
 
-_BACKLOG = 512
+State = Literal["up", "down", "draining", "signed_off"]
+
+_log = structlog.get_logger(__name__)
 
 
 class Edge:
-    """The server, its connections, and the admission of requests. A second ``stop`` has no effect.
+    """One link: its connections, and the admission of requests. A second ``stop`` has no effect.
 
     ``profile`` is the dialect of all its connections.
     ``congested`` returns whether the queues to all owners are so long that new authorizations are refused.
     ``deferred`` returns how many open requests wait for decision endpoints of programmes: they do not count
-    towards ``open_max``, so a slow endpoint does not take capacity from other programmes.
+    towards ``open_max``, so a slow endpoint does not take capacity from other programmes. ``open_elsewhere``
+    returns how many requests of other links are open, which count.
     """
 
     def __init__(
         self,
         respondent: Respondent,
         *,
+        entry: LinkEntry | None = None,
         profile: Profile = ISO87_ASCII,
+        mac: LinkMac | None = None,
+        counts: EdgeCounts | None = None,
+        clock: Clock | None = None,
         congested: Callable[[], bool] = lambda: False,
         deferred: Callable[[], int] = lambda: 0,
+        open_elsewhere: Callable[[], int] | None = None,
         open_max: int = EDGE_OPEN_MAX,
         connections_max: int = EDGE_CONNECTIONS_MAX,
         per_address_max: int = EDGE_CONNECTIONS_PER_ADDRESS_MAX,
         receipt_seconds: float = FRAME_RECEIPT_SECONDS,
         idle_seconds: float = EDGE_IDLE_SECONDS,
         silent_seconds: float = EDGE_SILENT_SECONDS,
+        reply_seconds: float = LINK_REPLY_SECONDS,
+        drain_seconds: float = LINK_DRAIN_SECONDS,
+        reload_seconds: float = TLS_RELOAD_SECONDS,
+        connector: Callable[..., Connector] = Connector,
     ) -> None:
-        self.counts = EdgeCounts()
+        loop = asyncio.get_running_loop()
+        self.entry = entry or default_link("127.0.0.1", 0)
+        self.counts = counts or EdgeCounts()
+        self._clock = clock or SystemClock()
         self._respondent = respondent
         self._profile = profile
         self._authorizations = authorization_prefixes(profile)
         self._mti_at = profile.header_bytes
         self._fast_decline = fast_decline(profile)
+        self._refused_mti = profile.messages.response_mti(profile.messages.authorizations[0])
+        self._mac = mac
         self._congested = congested
         self._deferred = deferred
+        self._open_elsewhere = open_elsewhere
         self._open_max = open_max
+        self._quota = self.entry.in_flight
+        self._bytes = ByteQuota(bytes_, loop.time) if (bytes_ := self.entry.bytes_per_second) else None
         self._receipt_seconds = receipt_seconds
         self._idle_seconds = idle_seconds
         self._silent_seconds = silent_seconds
-        self._dispatcher = Dispatcher(respondent, self.counts)
+        self._drain_seconds = drain_seconds
+        self._reply_seconds = reply_seconds
+        self._reload_seconds = reload_seconds
+        self._guard = Guard(self.entry, self.counts, mac)
+        self._management = NetworkManagement(
+            self.entry,
+            self._guard,
+            self.counts,
+            self._clock,
+            loop.time,
+            mac=mac,
+            reply_seconds=reply_seconds,
+        )
+        self._dispatcher = Dispatcher(respondent, self.counts, self._management)
         self._queue: RequestQueue[EdgeConnection] = RequestQueue(self._dispatcher.dispatch)
         self._connections: ConnectionSlots[EdgeConnection] = ConnectionSlots(connections_max, per_address_max)
-        self._server: asyncio.Server | None = None
+        self._rates = Rates(loop.time())
+        self._listener = Listener(self.entry, self._connection, self._turn_away)
+        self._connector = connector(self.entry, self._connection, self.note_error)
+        self._address = (self.entry.host, self.entry.port)
+        self._draining_since: float | None = None
+        self._reloaded_at = loop.time()
+        self._running = False
+        self._set_guard()
         # One sweep over all connections costs less than a timer for each frame.
-        seconds = min(1.0, min(receipt_seconds, idle_seconds, silent_seconds) / 4)
+        seconds = min(1.0, min(receipt_seconds, idle_seconds, silent_seconds, reply_seconds) / 4)
         self._sweeper = PeriodicTask("edge-sweep", self._sweep, seconds, delay=seconds)
 
     @property
@@ -88,22 +146,51 @@ class Edge:
         """Number of open connections."""
         return len(self._connections)
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen. Returns the address; with ``port`` 0 the system chooses the port. Edges of one machine
-        share a port."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: EdgeConnection(self, self._profile), host, port, backlog=_BACKLOG, reuse_port=True
-        )
+    @property
+    def signed_on(self) -> int:
+        """Number of connections on which one side has signed on."""
+        return sum(connection.signed_on for connection in self._connections)
+
+    @property
+    def open(self) -> int:
+        """Requests that are queued or without an answer."""
+        return self._respondent.open + len(self._queue)
+
+    @property
+    def state(self) -> State:
+        """``up``: a message can arrive and be decided. ``down``: the peer cannot be reached, or has not
+        accepted the sign-on. ``draining``, ``signed_off``: an operator has signed the link off."""
+        if self._guard.signed_off:
+            return "draining" if len(self._connections) else "signed_off"
+        if self.entry.listens:
+            return "up" if self._listener.is_up else "down"
+        return "up" if any(map(self._serves, self._connections)) else "down"
+
+    def recent_answers(self) -> dict[tuple[str, str], int]:
+        """Answers of the last minute, by MTI and DE39."""
+        return self._rates.recent(asyncio.get_running_loop().time(), self.counts.answers)
+
+    async def start(self, host: str, port: int, *, signed_off: bool = False) -> tuple[str, int]:
+        """Listen at ``host`` and ``port``, or connect to them. Returns the address; for a listener with
+        ``port`` 0 the system chooses the port. Edges of one machine share a port. ``signed_off``: wait for
+        ``sign_on``. Raises ``OSError``."""
+        self._address = (host, port)
+        self._running = True
+        if signed_off:
+            self._guard.signed_off = True
+            self._set_guard()
+        else:
+            await self._open()
         self._sweeper.start()
-        address = self._server.sockets[0].getsockname()
-        return address[0], address[1]
+        return self._address
 
     async def stop(self) -> None:
         """Accept no more requests, send the answers of open ones, and close all connections."""
-        if self._server is None:
+        if not self._running:
             return
-        self._server.close()
+        self._running = False
+        self._listener.stop()
+        await self._connector.stop()
         for connection in self._connections:
             connection.stop_reading()
         self._queue.flush()
@@ -111,8 +198,31 @@ class Edge:
         await self._sweeper.stop()
         for connection in list(self._connections):
             connection.close()
-        await self._server.wait_closed()
-        self._server = None
+
+    async def sign_off(self) -> None:
+        """Drain the link: refuse new messages with 91, answer open ones, and close all connections. Safe to
+        call twice."""
+        if self._guard.signed_off:
+            return
+        _log.info("link_signed_off", link=self.entry.name)
+        self._guard.signed_off = True
+        self._set_guard()
+        self._draining_since = asyncio.get_running_loop().time()
+        self._listener.stop()
+        await self._connector.stop()
+        for connection in self._connections:
+            if self.entry.sign_on != "none":
+                self._management.ask(connection, SIGN_OFF)
+
+    async def sign_on(self) -> None:
+        """Open the link again. Safe to call twice. Raises ``OSError``; the link then stays signed off."""
+        if not self._guard.signed_off:
+            return
+        await self._open()
+        self._guard.signed_off = False
+        self._set_guard()
+        self._draining_since = None
+        _log.info("link_signed_on", link=self.entry.name)
 
     # Called by connections
     # ------------------------------------------------------------------------------------------
@@ -120,10 +230,17 @@ class Edge:
     def opened(self, connection: EdgeConnection) -> None:
         """Admit ``connection``. At a limit, close an idle one for it (``connection_slots``)."""
         self.counts.connections += 1
+        refusal = self._refusal(connection)
+        if refusal is not None:
+            self._turn_away(refusal)
+            connection.abort()
+            return
         closed = self._connections.admit(connection)
         if closed is not None:
             self.counts.refused += 1
             closed.abort()
+        if closed is not connection:
+            self._management.opened(connection)
 
     def closed(self, connection: EdgeConnection) -> None:
         """Free the slot of ``connection``. Its open requests continue, and repeats of them get the
@@ -135,32 +252,136 @@ class Edge:
         deadline. Only original authorizations are refused, before they are decoded. A repeat (0101) is not,
         because its original may have been approved."""
         if payload.startswith(self._authorizations, self._mti_at) and self._overloaded():
-            refused = self._fast_decline(payload, DEADLINE_EXCEEDED)
+            refused = self._overload_answer(connection, payload)
             if refused is not None:
                 self.counts.requests += 1
                 self.counts.shed += 1
+                self.counts.count_answer(self._refused_mti, DEADLINE_EXCEEDED)
                 connection.request_recognized()
                 connection.send(refused)
                 return
         connection.request_started()
         self._queue.add(connection, payload)
 
+    def received_bytes(self, connection: EdgeConnection, count: int) -> None:
+        """Count bytes. Above the link's quota, read less from this connection."""
+        self.counts.bytes_received += count
+        if self._bytes is not None:
+            seconds = self._bytes.take(count)
+            if seconds:
+                connection.throttle(seconds)
+
     def received_bad_frame(self, connection: EdgeConnection, bad: BadFrame) -> None:
         """Answer a frame of a refused length."""
         self._dispatcher.reject_bad_frame(connection, bad)
 
+    def answer(self, connection: EdgeConnection, response: Message) -> None:
+        """Send an answer. If its connection has ended, a link that connects sends it on another one, because
+        all of them lead to one peer. Without another one it is dropped; the network repeats its request."""
+        self.counts.count_answer(response.mti, response.fields.get(39, ""))
+        if not connection.open and not self.entry.listens:
+            other = next((each for each in self._connections if self._serves(each)), None)
+            if other is None:
+                return
+            self.counts.rerouted += 1
+            connection = other
+        mac = self._mac
+        encode = self._profile.encode
+        connection.send(encode(response) if mac is None else mac.encode(response, connection.mac_key))
+
+    def post(self, connection: EdgeConnection, request: Message, mac_key: bytes | None) -> None:
+        """Send a message of this side, given in the form of the 1987 version."""
+        request, mac = self._profile.own_request(request, self._clock.now_ms()), self._mac
+        connection.send(self._profile.encode(request) if mac is None else mac.encode(request, mac_key))
+
+    # ------------------------------------------------------------------------------------------
+
+    def _serves(self, connection: EdgeConnection) -> bool:
+        """Whether messages on ``connection`` are decided."""
+        return connection.open and (connection.signed_on or self.entry.sign_on != "required")
+
+    def _connection(self, established: Callable[[], None] | None = None) -> EdgeConnection:
+        return EdgeConnection(self, self._profile, established)
+
+    async def _open(self) -> None:
+        if self.entry.listens:
+            self._address = await self._listener.start(*self._address)
+        else:
+            self._connector.start()
+
+    def _set_guard(self) -> None:
+        self._dispatcher.guard = self._guard if self._guard.needed else None
+
+    def _refusal(self, connection: EdgeConnection) -> str | None:
+        """The reason for which ``connection`` may not use the link."""
+        if self._guard.signed_off or not self._running:
+            return "closed"
+        if not self.entry.listens:
+            return None
+        if not is_allowed(self.entry.allow, connection.address):
+            return "address"
+        if self.entry.tls is not None and not is_accepted(self.entry.tls, connection.certificate):
+            return "client_name"
+        return None
+
+    def _turn_away(self, reason: str) -> None:
+        self.counts.count_screened(reason)
+        _log.warning("link_connection_refused", link=self.entry.name, reason=reason)
+
+    def note_error(self, error: str) -> None:
+        """Note that the link cannot connect or listen."""
+        self.counts.note_error(error, self._clock.now_ms())
+        _log.warning("link_down", link=self.entry.name, error=error)
+
+    def _overload_answer(self, connection: EdgeConnection, payload: bytes) -> bytes | None:
+        """The refusal of an authorization; ``None`` for a malformed one, which must be decoded."""
+        refused = self._fast_decline(payload, DEADLINE_EXCEEDED)
+        if refused is None or self._mac is None:
+            return refused
+        return self._mac.encode(self._profile.decode(refused), connection.mac_key)
+
     def _overloaded(self) -> bool:
         waiting = self._respondent.open + len(self._queue)
+        if self._quota is not None and waiting >= self._quota:
+            self.counts.count_screened("in_flight")
+            return True
+        if self._open_elsewhere is not None:
+            waiting += self._open_elsewhere()
         return (
             waiting >= self._open_max and waiting - self._deferred() >= self._open_max
         ) or self._congested()
 
     async def _sweep(self) -> None:
-        """Close overdue and idle connections."""
+        """Close overdue and idle connections, and send echo tests."""
+        now = asyncio.get_running_loop().time()
+        self._rates.note(now, self.counts.answers)
         for connection in list(self._connections):
             if connection.overdue(self._receipt_seconds):
                 self.counts.cut += 1
                 connection.abort()
+            elif self._draining_since is not None:
+                if self._has_drained(connection, now - self._draining_since):
+                    connection.close()
+            elif self._management.is_overdue(connection):
+                connection.abort()
             elif connection.is_idle(self._idle_seconds, self._silent_seconds):
                 self.counts.idle += 1
                 connection.close()
+            else:
+                self._management.probe_silent(connection)
+        self._announce_key(now)
+
+    def _has_drained(self, connection: EdgeConnection, seconds: float) -> bool:
+        """Whether ``connection``, ``seconds`` after the link was signed off, has no open message left. A peer
+        need not answer the sign-off."""
+        unanswered = bool(connection.asked) and seconds <= self._reply_seconds
+        return seconds > self._drain_seconds or not (connection.busy or unanswered)
+
+    def _announce_key(self, now: float) -> None:
+        """Announce a new key of the link's MAC to the peer."""
+        if self._mac is None or now - self._reloaded_at < self._reload_seconds:
+            return
+        self._reloaded_at = now
+        if self._management.key_to_announce():
+            for connection in self._connections:
+                self._management.announce_key(connection)

@@ -38,6 +38,7 @@ from engine.iso8583.respond import (
     CARD_NOT_FOUND,
     DEADLINE_EXCEEDED,
     INVALID_MESSAGE,
+    NOT_PERMITTED,
     SUSPECTED_FRAUD,
     SYSTEM_ERROR,
     approves,
@@ -62,6 +63,19 @@ class Submit(Protocol):
 
     def __call__(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
         """``repeat``: the network marked the message as a repeat."""
+
+
+class Screen(Protocol):
+    """The permissions of a link (``links.screening``)."""
+
+    def refuse(self, message: Message, content: Content) -> str | None:
+        """DE39 for a message that the link may not send, else ``None``."""
+
+    def restricted(self, command: MessageCommand) -> MessageCommand:
+        """``command`` as the link may send it."""
+
+    def count_owner_refusal(self, message: Message) -> None:
+        """Count a message that its owner refused, because the link may not send it."""
 
 
 _log = structlog.get_logger(__name__)
@@ -99,9 +113,14 @@ class Respondent:
         withheld_ms: int = WITHHELD_ANSWER_MS,
         probes: ProbeLimiter | None = None,
         probe_delay_seconds: float = PROBE_DELAY_SECONDS,
+        seconds: Histogram | None = None,
+        live: bool = False,
+        screen: Screen | None = None,
     ) -> None:
         """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
-        refused. ``verification``: treatment of PIN blocks and MACs, for which this edge has no keys."""
+        refused. ``live``: whether live cards are served, else test cards. ``screen``: the permissions of the
+        link; ``None`` permits every message. ``verification``: treatment of PIN blocks and MACs, for which
+        this edge has no keys."""
         self.counts = RespondentCounts()
         self.late_reversals = LateReversals(submit)
         self.probes = probes or ProbeLimiter(time.monotonic)
@@ -113,7 +132,9 @@ class Respondent:
         self._card_secrets = card_secrets
         self._should_shed = should_shed
         self._verification = verification
-        self.seconds = Histogram()
+        self._live = live
+        self._screen = screen
+        self.seconds = seconds or Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
         self._withheld_seconds = withheld_ms / 1000
@@ -133,6 +154,12 @@ class Respondent:
         except ElementError:
             self.counts.invalid += 1
             requester.answer(refusal(message, INVALID_MESSAGE, requester.profile))
+            return
+        refused = None
+        if self._screen is not None:
+            refused = self._screen.refuse(requester.profile.to_canonical(message)[0], content)
+        if refused is not None:
+            requester.answer(refusal(message, refused, requester.profile))
             return
         arrived = asyncio.get_running_loop().time() if since is None else since
         exchange = Exchange(requester, message, content, arrived)
@@ -201,6 +228,10 @@ class Respondent:
         self._delayed -= 1
 
     def _ask_owner(self, exchange: Exchange, card: IssuedCard) -> None:
+        if card.live != self._live:
+            # A card of the other mode does not exist on this link.
+            self._refuse_unknown_card(exchange)
+            return
         exchange.requester.card_recognized()
         messages, mti = exchange.requester.profile.messages, exchange.message.mti
         if mti in messages.authorizations and self._should_shed(card.card_id):
@@ -239,7 +270,8 @@ class Respondent:
         profile = exchange.requester.profile
         digest = profile.fingerprint(exchange.message, self._card_secrets.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
-            return to_command(content, Routed(id_, card.card_id, digest), profile.identity)
+            command = to_command(content, Routed(id_, card.card_id, digest), profile.identity)
+            return command if self._screen is None else self._screen.restricted(command)
         cvv2 = self._card_secrets.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
@@ -274,6 +306,8 @@ class Respondent:
         if self._close(exchange):
             open_command.answered |= isinstance(reply, WireAnswer)
             self.counts.answered += 1
+            if self._screen is not None and _is_not_permitted(reply):
+                self._screen.count_owner_refusal(exchange.message)
             exchange.requester.answer(replied(exchange.message, reply, exchange.requester.profile))
         elif isinstance(reply, WireAnswer) and approves(reply.response_code):
             # A stored approval counts as well: a former owner may have executed this command. If another
@@ -336,6 +370,10 @@ def _wire(content: Content) -> WireIdentity:
 
 def _has_wrong_value(command: Authorize) -> bool:
     return command.cvv2 == "mismatch" or command.expiry == "mismatch"
+
+
+def _is_not_permitted(reply: Reply) -> bool:
+    return isinstance(reply, WireAnswer) and reply.response_code == NOT_PERMITTED
 
 
 def _withholds_answer(content: Content) -> bool:

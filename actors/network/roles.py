@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
+import structlog
 
 from actors.essential import start_essential
-from actors.metrics import Figures
+from actors.metrics import Figures, Histogram
 from actors.network.acquirer_session import AcquirerSession
 from actors.network.auto_clearing import AutoClearing
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, NetworkDbConnection
 from actors.network.edge import Edge
+from actors.network.edge_counts import EdgeCounts
 from actors.network.exchange import MessageCommand
+from actors.network.link_set import LinkSet
+from actors.network.links.entry import LinkEntry
+from actors.network.links.file import configured_links, simulator_address
+from actors.network.links.mac import LinkMac
+from actors.network.links.screening import Screening
+from actors.network.links.status import METHOD, encode_statuses
 from actors.network.messages import ACQUIRER_ID
 from actors.network.outcome_recovery import OutcomeRecovery
 from actors.network.postgres_simulation_store import PostgresSimulationStore
+from actors.network.probe_limiter import ProbeLimiter
 from actors.network.respondent import Respondent
 from actors.network.simulated_network import SimulatedNetwork
 from actors.roles import Context
@@ -34,55 +45,81 @@ _acceptances: msgspec.msgpack.Decoder[list[Acceptance] | None] = msgspec.msgpack
     list[Acceptance] | None
 )
 _encode = msgspec.msgpack.Encoder().encode
+_log = structlog.get_logger(__name__)
 _RESUME_PAUSE_SECONDS = 1.0
 
 
+class _Link(NamedTuple):
+    """One link at this edge process."""
+
+    edge: Edge
+    respondent: Respondent
+
+
 class EdgeRole:
-    """Listens at ``iso8583_host`` and ``iso8583_port``."""
+    """Serves the links of ``STANCHION_LINKS``, or the default listener."""
 
     def __init__(self, context: Context) -> None:
         self._settings = context.settings
         self._router = Router(context.peers)
         self._db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge")
-        card_secrets = CardSecrets(Vault.from_settings(self._settings))
-        router = self._router
-        cards = cards_by_digest(self._db)
-        self.respondent = Respondent(self._submit, cards, card_secrets, should_shed=router.should_shed)
-        self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
+        self._sign_offs_db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge-links")
+        self._card_secrets = CardSecrets(Vault.from_settings(self._settings))
+        self._cards = cards_by_digest(self._db)
+        self._probes = ProbeLimiter(time.monotonic)
+        self._seconds = Histogram()
+        entries = configured_links(self._settings)
+        self.links = LinkSet(entries, self._build, self._signed_off, self._probes, self._seconds)
 
     async def start(self) -> None:
         self._router.start()
-        await self.edge.start(self._settings.iso8583_host, self._settings.iso8583_port)
+        await self.links.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        raise ValueError(method, len(payload))
+        """``METHOD``: the states of the links (``links.status``)."""
+        if method != METHOD:
+            raise ValueError(method, len(payload))
+        return encode_statuses(self.links.statuses())
 
     def figures(self) -> Figures:
-        wire, requests = self.edge.counts, self.respondent.counts
-        return {
-            "stanchion_wire_connections": self.edge.connected,
-            "stanchion_wire_turned_away": wire.refused,
-            "stanchion_wire_cut": wire.cut,
-            "stanchion_wire_idle": wire.idle,
-            "stanchion_wire_requests": wire.requests,
-            "stanchion_wire_malformed": wire.malformed,
-            "stanchion_wire_shed": wire.shed + requests.shed,
-            "stanchion_wire_unknown_cards": self.respondent.probes.counts.unknown_cards,
-            "stanchion_wire_wrong_values": self.respondent.probes.counts.wrong_values,
-            "stanchion_wire_probes_limited": self.respondent.probes.counts.limited,
-            "stanchion_wire_answered": requests.answered,
-            "stanchion_wire_seconds": self.respondent.seconds.figure(),
-            "stanchion_wire_expired": requests.expired,
-            "stanchion_wire_late_approvals": requests.late_approvals,
-            "stanchion_wire_undone": self.respondent.late_reversals.counts.done,
-            "stanchion_wire_undoing": self.respondent.late_reversals.open,
-            "stanchion_open_commands": self._router.open,
-        }
+        return self.links.figures() | {"stanchion_open_commands": self._router.open}
 
     async def stop(self) -> None:
-        await self.edge.stop()
+        await self.links.stop()
         await self._router.stop()
         self._db.close()
+        self._sign_offs_db.close()
+
+    def _build(self, entry: LinkEntry, open_elsewhere: Callable[[], int] | None) -> _Link:
+        counts = EdgeCounts()
+        respondent = Respondent(
+            self._submit,
+            self._cards,
+            self._card_secrets,
+            should_shed=self._router.sheds,
+            probes=self._probes,
+            seconds=self._seconds,
+            live=entry.live,
+            screen=Screening(entry, counts) if entry.screens else None,
+        )
+        edge = Edge(
+            respondent,
+            entry=entry,
+            profile=entry.profile,
+            mac=None if entry.mac is None else LinkMac(entry.mac, entry.profile),
+            counts=counts,
+            congested=self._router.congested,
+            deferred=lambda: self._router.deferred,
+            open_elsewhere=open_elsewhere,
+            connections_max=entry.connections,
+            per_address_max=entry.per_address,
+            idle_seconds=entry.idle_seconds,
+            silent_seconds=entry.silent_seconds,
+        )
+        return _Link(edge, respondent)
+
+    async def _signed_off(self) -> frozenset[str]:
+        return frozenset(row["name"] for row in await self._sign_offs_db.fetch("find_signed_off_links"))
 
     def _submit(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
         """Owners start no command after the network's deadline. The edge waits longer for the reply, because
@@ -98,7 +135,8 @@ class EdgeRole:
 
 
 class NetworkRole:
-    """The simulated network. It connects to the edge over TCP, like a real network."""
+    """The simulated network. It connects to the edge over TCP, like a real network: to the first link that
+    listens in test mode without TLS. Without such a link no simulation is sent."""
 
     def __init__(self, context: Context) -> None:
         settings = context.settings
@@ -108,7 +146,9 @@ class NetworkRole:
         updates = NetworkDbConnection(dsn, "stanchion-network-move", session=GENERIC_PLANS)
         clearing = NetworkDbConnection(dsn, "stanchion-network-clear")
         self._db_connections = (card_rows, inserts, updates, clearing)
-        self._session = AcquirerSession(settings.iso8583_host, settings.iso8583_port)
+        address = simulator_address(configured_links(settings), ACQUIRER_ID)
+        self._reachable = address is not None
+        self._session = AcquirerSession(*(address or ("", 0)))
         self._store = PostgresSimulationStore(
             ACQUIRER_ID, inserts, updates, auto_clear_seconds=settings.auto_clear_seconds
         )
@@ -121,7 +161,10 @@ class NetworkRole:
         self._resuming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._session.start()
+        if self._reachable:
+            self._session.start()
+        else:
+            _log.warning("no_link_for_simulations")
         self._resuming = start_essential(self._resume(), "resume")
         self._outcome_recovery.start()
         if self._clears:

@@ -27,6 +27,7 @@ from engine.authorization.effects import (
 from engine.authorization.follow_up import (
     INVALID_AMOUNT,
     OK,
+    SENDER_NOT_PERMITTED,
     WRONG_CURRENCY,
     FollowUpRecord,
     FollowUpResult,
@@ -131,6 +132,8 @@ def present(command: Present, card: Card, original: Authorization | None, day: s
     if command.currency != card.currency:
         return FollowUpResult(WRONG_CURRENCY)
     if original is None or not accepts(original, None, command.kind):
+        if command.matched_only and command.kind == "purchase":
+            return FollowUpResult(SENDER_NOT_PERMITTED)
         return _present_unmatched(command, card, day)
     open_minor = gateway_open_minor(original)
     rest_minor = max(0, open_minor - command.amount_minor)

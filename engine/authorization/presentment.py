@@ -15,6 +15,7 @@ from engine.authorization.follow_up import (
     INVALID_AMOUNT,
     NOT_PERMITTED,
     OK,
+    SENDER_NOT_PERMITTED,
     WRONG_CURRENCY,
     FollowUpRecord,
     FollowUpResult,
@@ -48,6 +49,8 @@ def present(
     matched = original if accepts(original, account, command.kind) else None
     if command.kind == "refund":
         return _present_refund(command, card, matched, programme, day)
+    if matched is None and command.matched_only:
+        return FollowUpResult(SENDER_NOT_PERMITTED)
     if matched is None:
         return _force_post(command, card, programme, day)
     return _capture(command, matched, account, programme)

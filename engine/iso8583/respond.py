@@ -26,9 +26,10 @@ from engine.replies import NotExecuted, Reply, WireAnswer
 
 SIGN_ON: Final = "001"
 SIGN_OFF: Final = "002"
+KEY_CHANGE: Final = "101"
 ECHO_TEST: Final = "301"
 NETWORK_CODES: Final = frozenset({SIGN_ON, SIGN_OFF, ECHO_TEST})
-"""DE70 of an 0800."""
+"""DE70 of an 0800 that every link accepts; a key change needs a link with MACs."""
 
 ACCEPTED: Final = "00"
 INVALID_MESSAGE: Final = RESPONSE_CODES["invalid_message"]
@@ -41,6 +42,12 @@ SUSPECTED_FRAUD: Final = RESPONSE_CODES["risk_blocked"]
 """For an unknown card number whose sender has exceeded the limit of card testing."""
 NOT_SUPPORTED: Final = "40"
 """For a message whose function is not supported."""
+NOT_PERMITTED: Final = "58"
+"""For a message of a class that its link may not send."""
+NOT_SERVED: Final = "31"
+"""For a message of an institution, or about a card number, that does not belong to its link."""
+SECURITY_VIOLATION: Final = "63"
+"""For a message whose MAC is wrong, or missing where its link demands one."""
 
 _NOT_REFERENCES: Final = frozenset({2, 3, 4, 5, 6, 9, 10, 13, 33, 41, 42, 49, 50, 51})
 """Echoed fields that the answer to an undecodable request leaves out."""

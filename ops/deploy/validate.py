@@ -29,6 +29,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "head": {"storage": {"className": "fast"}},
         "image": {"tag": "0.1.0-1"},
         "tls": {"existingSecret": "stanchion-tls"},
+        "links": {"existingSecret": "stanchion-links", "ports": [8600, 8601]},
     },
 }
 

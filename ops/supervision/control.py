@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from actors.cluster.unix_rpc import UnixConnection, UnixServer, connect
+from actors.network.links.status import METHOD, LinkStatus, decode_statuses, encode_statuses
 from actors.peers import PeerFailedError, PeerGoneError
 from ops.embedded.passwords import write_private
 
@@ -28,6 +29,7 @@ WAIT_SECONDS: Final = 10.0
 Report = Callable[[str], None]
 """Receives one line of progress."""
 Restart = Callable[[Report], Awaitable[None]]
+Links = Callable[[], Awaitable[list[LinkStatus]]]
 
 
 class ControlError(Exception):
@@ -50,10 +52,14 @@ _encode = msgspec.msgpack.encode
 
 
 class ControlServer:
-    """The supervisor's side. ``expected``: failures whose text callers may see."""
+    """The supervisor's side. ``expected``: failures whose text callers may see. ``links`` returns the states
+    of all links at all edges."""
 
-    def __init__(self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...], links: Links
+    ) -> None:
         self._file = var_dir / SOCKET_FILE
+        self._links = links
         self._restart = restart
         self._expected = expected
         self._server = UnixServer(self._answer)
@@ -82,6 +88,8 @@ class ControlServer:
             return self._begin()
         if method == "follow":
             return _encode(await self._after(_decode_int(payload)))
+        if method == METHOD:
+            return encode_statuses(await self._links())
         raise ValueError(method)
 
     def _begin(self) -> bytes:
@@ -142,6 +150,17 @@ async def restart(var_dir: Path, report: Report) -> None:
         connection.close()
     if progress.failure is not None:
         raise ControlError(progress.failure)
+
+
+async def links(var_dir: Path) -> list[LinkStatus]:
+    """The states of all links of the running installation in ``var_dir``. Raises ControlError."""
+    connection = await _connect(var_dir)
+    try:
+        return decode_statuses(await connection.call(METHOD, b""))
+    except (PeerGoneError, PeerFailedError):
+        raise ControlError("the supervisor has ended, or is of another version") from None
+    finally:
+        connection.close()
 
 
 async def _connect(var_dir: Path) -> UnixConnection:

@@ -30,6 +30,8 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from actors.cluster.environment import RestartError
 from actors.log import configure
+from actors.network.links.file import configured_links
+from actors.network.links.status import LinkStatus
 from actors.settings import PREFIX, Settings
 from actors.tls import ServerTls
 from actors.vault import Vault
@@ -77,6 +79,7 @@ class ProcessGroup(Protocol):
     async def stop(self) -> None: ...
     async def wait_failed(self) -> str: ...
     async def restart(self, report: Callable[[str], None]) -> None: ...
+    async def links(self) -> list[LinkStatus]: ...
 
 
 MakeProcessGroup = Callable[[Settings], ProcessGroup]
@@ -103,6 +106,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
         ServerTls.from_settings(
             settings
         )  # the API servers read the TLS files; errors in them are reported here
+        _check_links(settings)
         servers = Servers(settings)
         configure(settings.var_dir, settings.log_level, "supervisor")
         log = LogView(settings.var_dir, sys.stderr)
@@ -159,6 +163,17 @@ def _with_ports(settings: Settings) -> Settings:
     return settings.replace(**{name: port for name, port in chosen.items() if getattr(settings, name) == 0})
 
 
+def _check_links(settings: Settings) -> None:
+    """Report errors in ``links.toml`` before anything is started, and warn of links without encryption.
+    Raises LinksError and UpError."""
+    for entry in configured_links(settings):
+        if entry.in_plain_text:
+            _print(f"WARNING: link {entry.name} uses {entry.host} without encryption.")
+        ours = settings.links is not None and settings.ray_address is None and entry.listens
+        if ours and not _can_listen(entry.host, entry.port):
+            raise UpError(f"port {entry.port} of link {entry.name} is taken")
+
+
 def _can_listen(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -182,7 +197,10 @@ async def _serve(
         return
     processes = make_processes(settings)
     control = ControlServer(
-        settings.var_dir, partial(_restart, settings, processes), (RestartError, KeyCheckError)
+        settings.var_dir,
+        partial(_restart, settings, processes),
+        (RestartError, KeyCheckError),
+        processes.links,
     )
     run_file = settings.var_dir / RUN_FILE
     try:
@@ -308,7 +326,7 @@ Stanchion is up.
   API          {base_url}   (description: {base_url}/docs/openapi.json)
   console      {base_url}/console
   vision host  {addresses.vision_url}
-  ISO 8583     {addresses.iso8583_host}:{addresses.iso8583_port}
+  ISO 8583     {_wire(addresses)}
   metrics      {addresses.metrics_url}
   clients      {var_dir / RUN_FILE}
 
@@ -320,6 +338,13 @@ Try it (test mode, tenant "{admin.name}"):
 
 Ctrl-C stops everything; the data stay in {var_dir}.
 """
+
+
+def _wire(addresses: ListenAddresses) -> str:
+    """The address for messages, or the command that lists the links where none listens."""
+    if not addresses.iso8583_port:
+        return "no link listens: stanchion links"
+    return f"{addresses.iso8583_host}:{addresses.iso8583_port}"
 
 
 def _print(text: str) -> None:

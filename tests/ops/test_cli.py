@@ -62,6 +62,31 @@ def test_a_taken_port_stops_the_start_before_anything_runs(stanchion: Stanchion,
     assert not (var_dir / "postgres").exists()
 
 
+def test_a_broken_list_of_links_stops_the_start_before_anything_runs(
+    stanchion: Stanchion, var_dir: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "links.toml"
+    entry = 'name = "acme"\ndirection = "listen"\nmode = "live"\nhost = "0.0.0.0"\nport = 8600\n'
+    path.write_text(f"[[links]]\n{entry}")
+    done = stanchion("up", links=path, api_port=0, vision_port=0, iso8583_port=0, metrics_port=0)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"stanchion: {path}, line 1: tls: is missing and 0.0.0.0 is not loopback: card numbers would leave"
+        ' this machine unencrypted; add [links.tls], or write plaintext = "accepted"\n'
+    )
+    assert not (var_dir / "postgres").exists()
+
+
+def test_a_taken_port_of_a_link_stops_the_start(stanchion: Stanchion, tmp_path: Path) -> None:
+    path = tmp_path / "links.toml"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        entry = f'name = "acme"\ndirection = "listen"\nmode = "test"\nhost = "127.0.0.1"\nport = {port}\n'
+        path.write_text(f"[[links]]\n{entry}")
+        done = stanchion("up", links=path, api_port=0, vision_port=0, iso8583_port=0, metrics_port=0)
+    assert (done.returncode, done.stderr) == (1, f"stanchion: port {port} of link acme is taken\n")
+
+
 def test_a_misspelt_setting_is_pointed_out(stanchion: Stanchion, database_url: str) -> None:
     done = stanchion("migrate", database_url=database_url, databse_url="x")
     assert done.returncode == 0

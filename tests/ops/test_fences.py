@@ -106,6 +106,16 @@ ANSWERS: Final = (
         "python",
         "tests/engine/authorization/test_instructions.py::test_ledger_of_the_page_agrees_in_any_delivery_order",
     ),
+    *(
+        Answer(
+            "ops/docs/LINKS.md",
+            "From a certificate to the first approved message",
+            language,
+            "tests/integration/test_links.py::test_commands_of_the_page_lead_to_an_approved_message",
+            None,
+        )
+        for language in ("sh", "toml", "python", "text")
+    ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Rolling restart", "sh", HANDBOOK),

@@ -15,6 +15,7 @@ def platform() -> Dashboard:
         "Processes, ownership, group commit, the REST API and the database.",
         {
             "Now": _now(),
+            "Links": _links(),
             "Load": _load(),
             "Ownership and commit": _ownership_and_commit(),
             "REST": _rest(),
@@ -45,6 +46,39 @@ def _now() -> list[Panel]:
             "max(stanchion_database_bytes)",
             "bytes",
             what="Size of all its tables.",
+        ),
+    ]
+
+
+def _links() -> list[Panel]:
+    return [
+        lines(
+            "Connections by link",
+            {
+                "open, {{link}}": "sum by (link) (stanchion_link_connections)",
+                "signed on, {{link}}": "sum by (link) (stanchion_link_signed_on)",
+            },
+            what="Connections with networks and processors at all edges.",
+        ),
+        lines(
+            "In flight by link",
+            {"{{link}}": "sum by (link) (stanchion_link_in_flight)"},
+            what="Messages without an answer.",
+        ),
+        lines(
+            "Answers by link",
+            {
+                "{{link}}, {{mti}} {{response_code}}": "sum by (link, mti, response_code) "
+                f"(rate(stanchion_link_answers_total[{RATE}]))"
+            },
+            "ops",
+            what="By message type and response code.",
+        ),
+        lines(
+            "Refused by link",
+            {"{{link}}, {{reason}}": f"sum by (link, reason) (rate(stanchion_link_refused_total[{RATE}]))"},
+            "ops",
+            what="Messages that a link may not send, and connections that it may not open.",
         ),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
 import asyncpg
 import pytest
@@ -16,10 +17,13 @@ from actors.cluster.readiness import (
     all_owned,
     answers_http,
     answers_sql,
+    listens,
     not_ready,
 )
+from actors.network.links.status import encode_statuses
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from engine.limits import SHARD_COUNT
+from tests.support.ops.links import status
 
 AMPLE = 60.0
 
@@ -137,3 +141,21 @@ async def test_shards_without_an_answering_owner_are_not_ready() -> None:
         await shards((None, None, "host-1"))
     with pytest.raises(PeerGoneError):
         await shards(("host-1", "host-2"), silent="host-2")
+
+
+@pytest.mark.parametrize(
+    ("changes", "ready"),
+    [
+        ({}, True),
+        ({"state": "signed_off"}, True),
+        ({"state": "down"}, False),
+        # The peer of such a link may be away.
+        ({"state": "down", "direction": "connect"}, True),
+    ],
+)
+async def test_links_that_should_listen_do(changes: dict[str, str], ready: bool) -> None:
+    async def statuses() -> bytes:
+        return encode_statuses([status(name="other"), status(**changes)])
+
+    missing = await not_ready({"iso8583": partial(listens, statuses)}, AMPLE)
+    assert missing == ({} if ready else {"iso8583": "link acme does not listen"})

@@ -15,6 +15,7 @@ from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII, SHIPPED, parse_profile
 from engine.iso8583.respond import network_management, refusal
+from tests.support.actors.network.links import entry_of, running_link
 from tests.support.actors.network.support import WAIT_SECONDS, Harness, Peer, request, running_edge, until
 
 
@@ -269,3 +270,18 @@ async def test_answer_to_a_forgotten_request_is_unmatched(fake_edge: FakeEdge) -
 def test_example_fits_a_frame() -> None:
     assert len(ISO87_ASCII.encode(request())) < 4096
     assert isinstance(request(), Message)
+
+
+async def test_echo_tests_and_sign_offs_of_the_edge_are_answered(card_secrets: CardSecrets) -> None:
+    entry = entry_of(sign_on="required", echo_seconds=0.02)
+    async with running_link(card_secrets, entry, receipt_seconds=0.08) as harness:
+        session = AcquirerSession(*harness.address)
+        session.start()
+        await session.connected(60)
+        before = harness.edge.counts.bytes_received
+        await until(lambda: harness.edge.counts.bytes_received > before + 200)
+        await harness.edge.sign_off()
+        await until(lambda: harness.edge.state == "signed_off")
+        assert harness.edge.counts.last_error is None
+        assert (harness.edge.counts.connections, session.unmatched) == (1, 0)
+        await session.stop()

@@ -107,6 +107,7 @@ def test_statements_are_loaded_by_name() -> None:
         "find_failed",
         "find_open_amount",
         "find_replies",
+        "find_signed_off_links",
         "find_simulations",
         "find_unanswered",
         "insert_simulations",

@@ -73,7 +73,7 @@ async def test_exception_in_the_edge_is_answered_and_keeps_the_connection(
     def faulty(_: Message, **_options: object) -> Message:
         raise fault("4111111111111111")
 
-    monkeypatch.setattr("actors.network.dispatch.network_management", faulty)
+    monkeypatch.setattr("actors.network.links.management.network_management", faulty)
     async with harness.peer() as peer:
         answer = await peer.ask(network_request("301", "000007", 0))
         assert answer.fields[39] == code

@@ -457,8 +457,22 @@ async def test_late_withheld_approval_is_not_reversed(card_secrets: CardSecrets)
 
 async def test_answer_for_a_live_card_is_not_withheld(card_secrets: CardSecrets) -> None:
     live = lookup_of(card_secrets, {PAN: msgspec.structs.replace(CARD, live=True)})
-    async with running_edge(card_secrets, live) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, live, live=True) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
+
+
+@pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
+@pytest.mark.parametrize("live", [True, False])
+async def test_card_of_the_other_mode_does_not_exist(card_secrets: CardSecrets, live: bool, mti: str) -> None:
+    """Also when its number is cached already."""
+    cards = lookup_of(card_secrets, {PAN: msgspec.structs.replace(CARD, live=not live)})
+    async with running_edge(card_secrets, cards, live=live) as harness, harness.peer() as peer:
+        for stan in range(2):
+            answer = await peer.ask(request(stan, mti, de90=ORIGINAL))
+            assert answer.fields[39] == "14"
+    assert len(cards) == 1
+    assert harness.owners.submitted == []
+    assert harness.respondent.probes.counts.unknown_cards == 2
 
 
 async def test_card_found_after_the_deadline_submits_no_command(card_secrets: CardSecrets) -> None:

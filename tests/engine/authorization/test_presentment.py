@@ -31,6 +31,29 @@ def test_invalid_presentment_posts_nothing(parts: dict[str, Any], code: str) -> 
     assert desk.balance == (10_000, 0)
 
 
+@pytest.mark.parametrize(
+    ("before", "code", "balance"),
+    [
+        ([], "58", (10_000, 0)),
+        ([("authorize", 20_000)], "58", (10_000, 0)),
+        ([("authorize", 500)], "00", (9_500, 0)),
+        ([("authorize", 500), ("reverse",)], "00", (9_500, 0)),
+    ],
+)
+def test_sender_without_force_posts_must_present_an_approved_sale(
+    before: list[tuple[Any, ...]], code: str, balance: tuple[int, int]
+) -> None:
+    """Late presentments of approved sales still post."""
+    desk = Desk()
+    for name, *arguments in before:
+        getattr(desk, name)(*arguments)
+    command = desk.follow_up(
+        Present, SALE, kind="purchase", arn=None, sequence=1, amount_minor=500, matched_only=True, **SHOP
+    )
+    assert desk.code(command) == code
+    assert desk.balance == balance
+
+
 # Messages about refunds under one network id; then the posted and the held amount.
 REFUNDS: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int]]] = {
     "authorized": ([("refund", 700)], (10_700, 0)),

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.network.links.status import LinkStatus
 from ops.supervision import control as module
-from ops.supervision.control import SOCKET_FILE, ControlError, ControlServer, Report, restart
+from ops.supervision.control import SOCKET_FILE, ControlError, ControlServer, Report, links, restart
+from tests.support.ops.links import status
 
 
 class RefusedError(Exception):
@@ -33,6 +35,9 @@ class Supervised:
             raise self.failure
         report("last")
 
+    async def links(self) -> list[LinkStatus]:
+        return [status()]
+
 
 @pytest.fixture
 def supervised() -> Supervised:
@@ -41,7 +46,7 @@ def supervised() -> Supervised:
 
 @pytest.fixture
 async def control(supervised: Supervised, tmp_path: Path) -> AsyncIterator[ControlServer]:
-    control = ControlServer(tmp_path, supervised.restart, (RefusedError,))
+    control = ControlServer(tmp_path, supervised.restart, (RefusedError,), supervised.links)
     await control.open()
     yield control
     await control.close()
@@ -131,3 +136,12 @@ async def test_a_missing_socket_is_an_error(tmp_path: Path) -> None:
     (tmp_path / SOCKET_FILE).write_text("stanchion-of-yesterday")
     with pytest.raises(ControlError, match="cannot be reached"):
         await restart(tmp_path, lambda _line: None)
+
+
+async def test_links_arrive_as_the_supervisor_has_them(control: ControlServer, tmp_path: Path) -> None:
+    assert await links(tmp_path) == [status()]
+
+
+async def test_links_without_an_installation_give_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ControlError, match=r"^no installation is running in "):
+        await links(tmp_path)

@@ -63,6 +63,9 @@ class Actors:
             raise RestartError("edge does not begin")
         report("edge is new")
 
+    async def links(self):
+        return []
+
     async def wait_failed(self):
         if behaviour == "fail":
             return "an actor has failed"

@@ -16,7 +16,7 @@ from actors.network.edge import Edge
 from actors.network.exchange import MessageCommand
 from actors.network.lookup import Lookup
 from actors.network.probe_limiter import ProbeLimiter
-from actors.network.respondent import Respondent
+from actors.network.respondent import Respondent, Screen
 from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
 from engine.iso8583.message import Message
@@ -192,9 +192,12 @@ async def running_edge(
     probes: ProbeLimiter | None = None,
     probe_delay_seconds: float = 0.0,
     should_shed: Callable[[str], bool] = lambda _card_id: False,
+    live: bool = False,
+    screen: Screen | None = None,
+    signed_off: bool = False,
     **options: Any,
 ) -> AsyncIterator[Harness]:
-    """An edge on a free port; ``options`` are arguments of ``Edge``."""
+    """An edge on a free port, or at the port of its ``entry``; ``options`` are arguments of ``Edge``."""
     owners = Owners()
     respondent = Respondent(
         owners.submit,
@@ -205,9 +208,12 @@ async def running_edge(
         withheld_ms=withheld_ms,
         probes=probes,
         probe_delay_seconds=probe_delay_seconds,
+        live=live,
+        screen=screen,
     )
     harness = Harness(Edge(respondent, **options), respondent, owners, card_secrets)
-    harness.address = await harness.edge.start("127.0.0.1", 0)
+    port = harness.edge.entry.port
+    harness.address = await harness.edge.start("127.0.0.1", port, signed_off=signed_off)
     try:
         yield harness
     finally:

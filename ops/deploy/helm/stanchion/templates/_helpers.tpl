@@ -32,11 +32,18 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 - name: STANCHION_TLS_KEY_FILE
   value: /etc/stanchion/tls/tls.key
 {{- end }}
+{{- if .Values.links.existingSecret }}
+- name: STANCHION_LINKS
+  value: /etc/stanchion/links/links.toml
+{{- end }}
 {{- end -}}
 
 {{- define "stanchion.tlsMount" -}}
 {{- if .Values.tls.existingSecret }}
 - {name: tls, mountPath: /etc/stanchion/tls, readOnly: true}
+{{- end }}
+{{- if .Values.links.existingSecret }}
+- {name: links, mountPath: /etc/stanchion/links, readOnly: true}
 {{- end }}
 {{- end -}}
 
@@ -45,6 +52,12 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 - name: tls
   secret:
     secretName: {{ .Values.tls.existingSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.links.existingSecret }}
+- name: links
+  secret:
+    secretName: {{ .Values.links.existingSecret }}
     defaultMode: 0440
 {{- end }}
 {{- end -}}
