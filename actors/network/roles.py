@@ -96,7 +96,7 @@ class EdgeRole:
             self._submit,
             self._cards,
             self._card_secrets,
-            should_shed=self._router.sheds,
+            should_shed=self._router.should_shed,
             probes=self._probes,
             seconds=self._seconds,
             live=entry.live,
