@@ -1,7 +1,7 @@
 """Message authentication codes (MAC): DE64, or DE128 in a message with fields above 64.
 
-A MAC is the last field of its message. It covers every byte from the MTI to the byte before the MAC; the length
-and the header that a transport adds are not covered. Its value has 8 bytes: 16 hexadecimal digits in a
+A MAC is the last field of its message. It covers every byte from the MTI to the byte before the MAC; the
+length and the header that a transport adds are not covered. Its value has 8 bytes: 16 hexadecimal digits in a
 ``Message``.
 
 The ciphers are arguments, because only ``actors.vault`` handles keys and ciphers. ``actors.vault.mac_of`` is
@@ -19,9 +19,9 @@ from engine.cvv import EncryptBlock
 from engine.iso8583.elements import ElementError
 
 MacAlgorithm = Literal["iso9797-alg3", "iso9797-alg3-pad2", "aes-cmac"]
-"""``iso9797-alg3``: retail MAC, ISO/IEC 9797-1 algorithm 3 with DES and padding method 1 (zeros), as ANSI X9.19
-has it. ``iso9797-alg3-pad2``: the same with padding method 2 (80, then zeros). ``aes-cmac``: NIST SP 800-38B,
-the leftmost 8 bytes."""
+"""``iso9797-alg3``: retail MAC, ISO/IEC 9797-1 algorithm 3 with DES and padding method 1 (zeros), as ANSI
+X9.19 has it. ``iso9797-alg3-pad2``: the same with padding method 2 (80, then zeros). ``aes-cmac``: NIST SP
+800-38B, the leftmost 8 bytes."""
 
 KEY_BYTES: Final[Mapping[str, tuple[int, ...]]] = {
     "iso9797-alg3": (16,),
@@ -91,8 +91,8 @@ def covered(payload: bytes, size: int = MAC_CHARS) -> bytes:
 
 
 def with_mac(payload: bytes, mac: bytes, size: int = MAC_CHARS) -> bytes:
-    """``payload``, an encoded message that ends in ``PLACEHOLDER``, with ``mac`` in its place. ``size`` as for
-    ``covered``."""
+    """``payload``, an encoded message that ends in ``PLACEHOLDER``, with ``mac`` in its place. ``size`` as
+    for ``covered``."""
     return payload[:-size] + (mac if size == MAC_BYTES else mac.hex().upper().encode("ascii"))
 
 
