@@ -35,6 +35,8 @@ _AUTHORIZATION: Final = "0100"
 _REPEATED_TAGS: Final = (TAG_NETWORK_TXN_ID, TAG_MIT)
 """Tags of the first message that follow-ups repeat. CVV2 and 3DS values must not be stored, so they are not
 repeated."""
+_NOT_REPEATED: Final = frozenset({23, 35, 52, 55})
+"""Card data and PIN of the first message: an acquirer must not keep them after the authorization."""
 
 
 class FirstMessage(msgspec.Struct, frozen=True):
@@ -90,7 +92,7 @@ def increment_timeout_reversal(request: Message, remaining_minor: int) -> Messag
 
     It names the sale, as the increment did, because DE95 is an amount of the sale.
     """
-    fields = request.fields
+    fields = _kept(request)
     amounts = {95: write_replacement_amount(remaining_minor)}
     return Message("0420", fields | amounts | {48: write_private(_repeated(fields))})
 
@@ -111,9 +113,13 @@ def _later(
 
 
 def _about_itself(mti: str, request: Message, more: dict[int, str], tags: dict[str, str]) -> Message:
-    fields = request.fields
+    fields = _kept(request)
     first = FirstMessage(fields[32], fields[11], fields[7])
     return Message(mti, fields | more | {48: write_private(_repeated(fields) | tags), 90: first.elements})
+
+
+def _kept(request: Message) -> dict[int, str]:
+    return {number: value for number, value in request.fields.items() if number not in _NOT_REPEATED}
 
 
 def _repeated(fields: dict[int, str]) -> dict[str, str]:
