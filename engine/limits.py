@@ -352,6 +352,8 @@ not read waits for answers that come too late."""
 EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024
 """Answers waiting for a peer to read them; above it, the edge stops reading from that peer, and cuts it if it
 still reads no answers."""
+AUTHENTICATION_KEYS_SECONDS: Final = 5.0
+"""Interval in which an edge reads changed authentication keys of programmes."""
 PROBES_BURST: Final = 100
 """Unknown card numbers and wrong values of one acquirer at one address that are answered without delay."""
 PROBES_PER_SECOND: Final = 5.0

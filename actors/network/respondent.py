@@ -21,6 +21,7 @@ import structlog
 
 from actors.ids import new_id_beside
 from actors.metrics import Histogram
+from actors.network.card_checks import CardChecks, KeysOf, no_keys
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsByDigest, IssuedCard
 from actors.network.database import DatabaseUnavailableError
@@ -30,8 +31,9 @@ from actors.network.late_reversals import LateReversals
 from actors.network.probe_limiter import ProbeLimiter
 from actors.network.requester import DelayedRequester, Requester
 from engine.commands import Authorize, Command, WireIdentity
-from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
+from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification
 from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
+from engine.iso8583.cryptography import Cryptography
 from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
 from engine.iso8583.identity import fingerprint
 from engine.iso8583.message import Message, is_repeat
@@ -55,7 +57,6 @@ from engine.limits import (
 )
 from engine.pan import luhn_valid
 from engine.replies import NotExecuted, Reply, WireAnswer
-from engine.threeds import judge
 
 
 class Submit(Protocol):
@@ -97,13 +98,16 @@ class Respondent:
         *,
         should_shed: Callable[[str], bool] = lambda _card_id: False,
         verification: Verification = DEFAULT_VERIFICATION,
+        cryptography: Cryptography | None = None,
+        authentication_keys: KeysOf = no_keys,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
         withheld_ms: int = WITHHELD_ANSWER_MS,
         probes: ProbeLimiter | None = None,
         probe_delay_seconds: float = PROBE_DELAY_SECONDS,
     ) -> None:
         """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
-        refused. ``verification``: treatment of PIN blocks and MACs, for which this edge has no keys."""
+        refused. ``verification``: the policy for card data; ``cryptography``: verifies them, in software by
+        default."""
         self.counts = RespondentCounts()
         self.late_reversals = LateReversals(submit)
         self.probes = probes or ProbeLimiter(time.monotonic)
@@ -115,6 +119,12 @@ class Respondent:
         self._card_secrets = card_secrets
         self._should_shed = should_shed
         self._verification = verification
+        self._checks = CardChecks(
+            card_secrets,
+            verification,
+            cryptography=cryptography,
+            authentication_keys=authentication_keys,
+        )
         self.seconds = Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
@@ -240,12 +250,7 @@ class Respondent:
         digest = fingerprint(exchange.message, self._card_secrets.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
             return to_command(content, Routed(id_, card.card_id, digest))
-        cvv2 = self._card_secrets.check_cvv2(
-            content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
-        )
-        expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
-        authentication = judge(content.auth_value, content.threeds_ref)
-        return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
+        return to_command(content, self._checks.routed(content, card, id_, digest))
 
     def _count_wrong_value(self, exchange: Exchange) -> None:
         """Beyond the limit the owner still decides, and its decline leaves later."""
@@ -334,7 +339,7 @@ def _wire(content: Content) -> WireIdentity:
 
 
 def _has_wrong_value(command: Authorize) -> bool:
-    return command.cvv2 == "mismatch" or command.expiry == "mismatch"
+    return "mismatch" in (command.cvv2, command.cvv1, command.expiry)
 
 
 def _withholds_answer(content: Content) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.network.acquirer_session import AcquirerSession
+from actors.network.authentication_keys import AuthenticationKeys
 from actors.network.auto_clearing import AutoClearing
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest, cards_by_id
@@ -44,14 +45,23 @@ class EdgeRole:
         self._settings = context.settings
         self._router = Router(context.peers)
         self._db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge")
-        card_secrets = CardSecrets(Vault.from_settings(self._settings))
+        vault = Vault.from_settings(self._settings)
+        card_secrets = CardSecrets(vault)
         router = self._router
         cards = cards_by_digest(self._db)
-        self.respondent = Respondent(self._submit, cards, card_secrets, should_shed=router.sheds)
+        self.authentication_keys = AuthenticationKeys(self._db.fetch, vault)
+        self.respondent = Respondent(
+            self._submit,
+            cards,
+            card_secrets,
+            should_shed=router.sheds,
+            authentication_keys=self.authentication_keys.of,
+        )
         self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
         self._router.start()
+        self.authentication_keys.start()
         await self.edge.start(self._settings.iso8583_host, self._settings.iso8583_port)
 
     async def call(self, method: str, payload: bytes) -> bytes:
@@ -81,6 +91,7 @@ class EdgeRole:
 
     async def stop(self) -> None:
         await self.edge.stop()
+        await self.authentication_keys.stop()
         await self._router.stop()
         self._db.close()
 
