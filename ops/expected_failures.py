@@ -9,10 +9,12 @@ from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
+from ops.commands.authentication_key import AuthenticationKeyError
 from ops.commands.decide import DecideError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
 from ops.commands.resend import ResendError
+from ops.commands.show_cards import ShowCardsError
 from ops.database.clients import ClientError
 from ops.database.key_check import KeyCheckError
 from ops.database.migrate import MigrationError
@@ -27,6 +29,7 @@ from stanchion import StanchionError
 
 EXPECTED_FAILURES: Final = (
     AuditError,
+    AuthenticationKeyError,
     ClientError,
     ClusterError,
     ControlError,
@@ -44,6 +47,7 @@ EXPECTED_FAILURES: Final = (
     RunningError,
     ServerError,
     SettingsError,
+    ShowCardsError,
     StanchionError,
     UpError,
     VaultError,
