@@ -104,7 +104,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     ),
     "stanchion_wire_idle": ("counter", "ISO 8583 connections closed after too long without a message."),
     "stanchion_wire_unknown_cards": ("counter", "ISO 8583 messages with unknown card numbers."),
-    "stanchion_wire_wrong_values": ("counter", "Authorizations with a wrong CVV2 or expiry."),
+    "stanchion_wire_wrong_values": ("counter", "Authorizations with a wrong CVV2, CVV1 or expiry."),
     "stanchion_wire_probes_limited": (
         "counter",
         "Unknown card numbers and wrong values beyond the limit of their sender.",

@@ -67,13 +67,22 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     cvv2: Literal["absent", "missing", "match", "mismatch"] = "absent"
     """Outcome of the edge's check; the value itself stays at the edge. ``missing``: the message has no CVV2,
     and its entry mode does not say that a terminal read the card."""
-    pin: Literal["absent", "ignored", "refused"] = "absent"
-    """Whether the message has a PIN block (DE52), and how the profile treats it: it cannot be verified."""
-    chip: Literal["absent", "present"] = "absent"
-    """Whether the message has well-formed EMV data (DE55); they are not verified."""
+    cvv1: Literal["absent", "match", "mismatch"] = "absent"
+    """Outcome of the edge's check of service code and CVV1 (or the chip's iCVV) in track 2 (DE35)."""
+    pin: Literal["absent", "ignored", "refused", "valid", "invalid"] = "absent"
+    """Outcome for the PIN block (DE52); ``ignored`` and ``refused``: the edge could not verify it, and its
+    policy says how to go on."""
+    chip: Literal["absent", "present", "refused", "valid", "invalid"] = "absent"
+    """Outcome for the EMV data (DE55), which are well-formed; ``present`` and ``refused``: the edge could not
+    verify the cryptogram."""
+    chip_tags: tuple[str, ...] = ()
+    """The objects of DE55 as ``TAG=VALUE``, sensitive values masked (``engine.iso8583.emv_tlv.shown``)."""
+    address: Literal["absent", "present"] = "absent"
+    """Whether the message has a well-formed billing address (DE48 tags 12 and 13); it is not verified."""
     authentication: Literal["absent", "present", "malformed", "valid", "invalid"] = "absent"
-    """Outcome of the 3DS check of DE48 tags 02 and 03; ``present`` means well-formed and not verified.
-    Older records have ``valid`` and ``invalid`` instead of ``present`` and ``malformed``."""
+    """Outcome of the 3DS check of DE48 tags 02 and 03; ``present`` means well-formed and not verified,
+    ``valid`` verified with a key of the programme. Records from before ``present`` and ``malformed`` existed
+    have ``valid`` and ``invalid`` for the form."""
     merchant_amount: MerchantAmount | None = None
     """The amount in the merchant's currency if the network converted it; ``amount_minor`` and ``currency``
     are then the billing amount (DE6, DE51)."""

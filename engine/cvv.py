@@ -1,8 +1,8 @@
-"""Card verification values: three digits that prove knowledge of the printed card.
+"""Card verification values: three digits that prove knowledge of the printed card, its stripe or its chip.
 
-One algorithm serves CVV, CVC, CVV2 and CVC2 (Visa Payment Technology Standards; Mastercard uses the same):
-encrypt the number, the expiry and a service code under a double-length DES key, and keep the first three
-decimal digits. The cipher is an argument, because only ``actors.vault`` handles keys and ciphers.
+One algorithm serves CVV, CVC, iCVV, CVV2 and CVC2 (Visa Payment Technology Standards; Mastercard uses the
+same): encrypt the number, the expiry and a service code under a double-length DES key, and keep the first
+three decimal digits. The cipher is an argument, because only ``actors.vault`` handles keys and ciphers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ it single DES."""
 
 CVV2_SERVICE_CODE: Final = "000"
 """Printed values use a service code that no magnetic stripe has, so one cannot be derived from the other."""
+
+ICVV_SERVICE_CODE: Final = "999"
+"""The chip's copy of track 2 has a value of its own, so a stripe made from it is detected."""
 
 
 def cvv2(pan: str, exp_year: int, exp_month: int, cvk: bytes, encrypt: EncryptBlock) -> str:

@@ -382,6 +382,8 @@ LINK_RATE_SECONDS: Final = 60
 """Period of the rates in the state of a link."""
 LINK_SIGN_OFF_POLL_SECONDS: Final = 1.0
 """Interval at which an edge reads which links operators have signed off."""
+AUTHENTICATION_KEYS_SECONDS: Final = 5.0
+"""Interval in which an edge reads changed authentication keys of programmes."""
 PROBES_BURST: Final = 100
 """Unknown card numbers and wrong values of one acquirer at one address that are answered without delay."""
 PROBES_PER_SECOND: Final = 5.0

@@ -59,6 +59,8 @@ keys = typer.Typer(help="Master keys and the secrets that they seal.", no_args_i
 app.add_typer(keys, name="keys")
 links = typer.Typer(help="Links to networks and processors.", invoke_without_command=True)
 app.add_typer(links, name="links")
+cards = typer.Typer(help="Issued cards.", no_args_is_help=True)
+app.add_typer(cards, name="cards")
 events = typer.Typer(help="Past events.", no_args_is_help=True)
 app.add_typer(events, name="events")
 
@@ -478,6 +480,53 @@ def reseal(var: Var = None) -> None:
     with database(settings) as dsn:
         resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings)))
     print("\n".join(f"{name}: {count} resealed" for name, count in resealed))
+
+
+@keys.command()
+def authentication(
+    programme: Annotated[str, typer.Argument(metavar="PROGRAMME_ID")],
+    file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The key as 64 hexadecimal digits; - is standard input."),
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the programme's keys.")] = False,
+    var: Var = None,
+) -> None:
+    """Set the key by which a programme's 3-D Secure values are verified; print a new one if none is given."""
+    from ops.commands.authentication_key import new_key, read_key, remove_key, set_key
+
+    if remove and file is not None:
+        raise typer.BadParameter("cannot be combined with --remove", param_hint="--file")
+    settings = read_settings(var)
+    key = new_key() if file is None else read_key(file)
+    with database(settings) as dsn:
+        if remove:
+            asyncio.run(remove_key(dsn, programme))
+        else:
+            asyncio.run(set_key(dsn, Vault.from_settings(settings, make=False), programme, key))
+    if file is None and not remove:
+        print(key.hex())
+
+
+@cards.command("show-test")
+def show_test(
+    card_ids: Annotated[list[str] | None, typer.Argument(metavar="CARD_ID...")] = None,
+    programme: Annotated[str | None, typer.Option(metavar="ID", help="All cards of this programme.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    var: Var = None,
+) -> None:
+    """Print number, expiry, track 2 and CVV2 of test cards, for a simulator of your own."""
+    from ops.commands.show_cards import show_test as show_test_cards
+
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        vault = Vault.from_settings(settings, make=False)
+        found = asyncio.run(show_test_cards(dsn, vault, card_ids or (), programme))
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+        return
+    for each in found:
+        print(f"{each.card_id}  {each.pan}  {each.exp_month:02d}/{each.exp_year}  {each.cvv2}  {each.track2}")
 
 
 @app.command()

@@ -9,12 +9,14 @@ from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
+from ops.commands.authentication_key import AuthenticationKeyError
 from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
 from ops.commands.links import LinksCommandError
 from ops.commands.resend import ResendError
+from ops.commands.show_cards import ShowCardsError
 from ops.database.clients import ClientError
 from ops.database.key_check import KeyCheckError
 from ops.database.migrate import MigrationError
@@ -29,6 +31,7 @@ from stanchion import StanchionError
 
 EXPECTED_FAILURES: Final = (
     AuditError,
+    AuthenticationKeyError,
     ClientError,
     ClusterError,
     ControlError,
@@ -48,6 +51,7 @@ EXPECTED_FAILURES: Final = (
     RunningError,
     ServerError,
     SettingsError,
+    ShowCardsError,
     StanchionError,
     UpError,
     VaultError,

@@ -10,8 +10,9 @@ import hmac
 from typing import Final, Literal
 
 from actors.vault import Vault, tdes_block
-from engine.cvv import cvv2
-from engine.pan import Pan
+from engine.cvv import ICVV_SERVICE_CODE, cvv2, verification_value
+from engine.iso8583.track2 import SERVICE_CODE, write_track_2
+from engine.pan import Masked, Pan
 
 LOOKUP: Final = "pan-lookup"
 SEAL: Final = "pan"
@@ -42,6 +43,24 @@ class CardSecrets:
     def cvv2(self, pan: str, exp_year: int, exp_month: int, generation: str) -> str:
         """The three digits printed on the card, for the card's ``cvk_generation``."""
         return cvv2(pan, exp_year, exp_month, self._vault.cvk_pair(generation), tdes_block)
+
+    def track_value(self, pan: str, exp_year: int, exp_month: int, service_code: str, generation: str) -> str:
+        """The three digits in track 2: the CVV1 for the card's service code, the iCVV for
+        ``ICVV_SERVICE_CODE``."""
+        expiry = f"{exp_year % 100:02d}{exp_month:02d}"
+        return verification_value(pan, expiry, service_code, self._vault.cvk_pair(generation), tdes_block)
+
+    def track_2(self, pan: str, exp_year: int, exp_month: int, generation: str) -> Masked:
+        """The magnetic stripe of a card."""
+        return self._track(pan, exp_year, exp_month, SERVICE_CODE, generation)
+
+    def chip_track_2(self, pan: str, exp_year: int, exp_month: int, generation: str) -> Masked:
+        """The chip's copy of track 2 (EMV tag 57), which a terminal sends in DE35."""
+        return self._track(pan, exp_year, exp_month, ICVV_SERVICE_CODE, generation)
+
+    def _track(self, pan: str, exp_year: int, exp_month: int, service_code: str, generation: str) -> Masked:
+        value = self.track_value(pan, exp_year, exp_month, service_code, generation)
+        return write_track_2(pan, f"{exp_year % 100:02d}{exp_month:02d}", value)
 
     def check_cvv2(
         self, presented: str | None, pan: str, exp_year: int, exp_month: int, generation: str

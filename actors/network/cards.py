@@ -16,13 +16,14 @@ from engine.pan import Masked, Pan
 
 
 class IssuedCard(msgspec.Struct, frozen=True, gc=False):
-    """The data of a card that the edge needs to route a message and to check CVV2 and expiry. Immutable."""
+    """The data of a card that the edge needs to route a message and to check card data. Immutable."""
 
     card_id: str
     exp_year: int
     exp_month: int
     cvk_generation: str
     live: bool = False
+    programme_id: str = ""
 
 
 class CardCredentials(msgspec.Struct, frozen=True, gc=False):
@@ -31,6 +32,10 @@ class CardCredentials(msgspec.Struct, frozen=True, gc=False):
     pan: Pan
     expiry: Masked
     """YYMM."""
+    track_2: Masked
+    """The magnetic stripe."""
+    chip_track_2: Masked
+    """The chip's copy of it."""
 
 
 CardsByDigest = Lookup[bytes, IssuedCard]
@@ -44,9 +49,7 @@ def cards_by_digest(db: NetworkDbConnection, capacity: int = PAN_CACHE_MAX) -> C
     async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         rows = await db.fetch("find_cards", digests)
         return {
-            row["digest"]: IssuedCard(
-                row["card_id"], row["exp_year"], row["exp_month"], row["cvk_generation"], row["live"]
-            )
+            row["digest"]: IssuedCard(**{name: row[name] for name in IssuedCard.__struct_fields__})
             for row in rows
         }
 
@@ -72,4 +75,17 @@ def _credentials(card_secrets: CardSecrets, row: Any) -> CardCredentials | None:
         pan = card_secrets.open(row["card_id"], row["sealed"])
     except VaultError:
         return None
-    return CardCredentials(pan, Masked(f"{row['exp_year'] % 100:02d}{row['exp_month']:02d}"))
+    return credentials_of(card_secrets, pan, row["exp_year"], row["exp_month"], row["cvk_generation"])
+
+
+def credentials_of(
+    card_secrets: CardSecrets, pan: Pan, exp_year: int, exp_month: int, generation: str
+) -> CardCredentials:
+    """The card data of an issued card."""
+    card = (pan, exp_year, exp_month, generation)
+    return CardCredentials(
+        pan,
+        Masked(f"{exp_year % 100:02d}{exp_month:02d}"),
+        card_secrets.track_2(*card),
+        card_secrets.chip_track_2(*card),
+    )

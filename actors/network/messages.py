@@ -24,6 +24,7 @@ from engine.iso8583.elements import (
     transmission_time,
 )
 from engine.iso8583.message import Message
+from engine.iso8583.terminal import chip_data
 from engine.pan import luhn_digit
 from engine.simulation import FollowUpRecord, Original, SpendRequest
 
@@ -31,6 +32,8 @@ ACQUIRER_ID: Final = "424242"
 """DE32 of the simulated acquirer."""
 STANS: Final = 999_999
 
+_TERMINALS: Final = ("pos", "atm")
+"""Channels in which a terminal can read the card."""
 _ARN_FORMAT: Final = "7"
 _NO_DIGIT: Final = re.compile(r"\D", re.ASCII)
 
@@ -67,7 +70,7 @@ def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
     references = References(ACQUIRER_ID, simulation.stan, request.accepted_ms, simulation.network_txn_id)
     sale = sale_of(request, credentials)
     if not isinstance(request, FollowUpRecord):
-        return authorization_request(sale, references)
+        return authorization_request(_read(sale, references, credentials), references)
     first = None if original is None else first_message(original)
     if request.operation == "clearing":
         return presentment(sale, references, first, _presentment_reference(simulation), request.final)
@@ -113,6 +116,17 @@ def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
         threeds_ref=request.threeds_ref,
         scenario=request.scenario if request.scenario in (ENDPOINT_SILENT, ANSWER_WITHHELD) else None,
     )
+
+
+def _read(sale: Sale, references: References, credentials: CardCredentials) -> Sale:
+    """``sale`` with the data that the terminal reads in its entry mode."""
+    if sale.mit or sale.channel not in _TERMINALS:
+        return sale
+    if sale.entry_mode == "magstripe":
+        return msgspec.structs.replace(sale, track_2=credentials.track_2)
+    if sale.entry_mode not in ("chip", "contactless"):
+        return sale
+    return msgspec.structs.replace(sale, track_2=credentials.chip_track_2, chip=chip_data(sale, references))
 
 
 def _presentment_reference(simulation: Simulation) -> PresentmentReference:

@@ -63,7 +63,7 @@ class ProbeLimiter:
         return self._within(source, acquirer_id)
 
     def wrong_value(self, source: str, acquirer_id: str) -> bool:
-        """Count a wrong CVV2 or expiry. Returns whether it is within the limit."""
+        """Count a wrong CVV2, CVV1 or expiry. Returns whether it is within the limit."""
         self.counts.wrong_values += 1
         return self._within(source, acquirer_id)
 

@@ -21,6 +21,7 @@ import structlog
 
 from actors.ids import new_id_beside
 from actors.metrics import Histogram
+from actors.network.card_checks import CardChecks, KeysOf, no_keys
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsByDigest, IssuedCard
 from actors.network.database import DatabaseUnavailableError
@@ -30,8 +31,9 @@ from actors.network.late_reversals import LateReversals
 from actors.network.probe_limiter import ProbeLimiter
 from actors.network.requester import DelayedRequester, Requester
 from engine.commands import Authorize, Command, WireIdentity
-from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
+from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification
 from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
+from engine.iso8583.cryptography import Cryptography
 from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
 from engine.iso8583.message import Message
 from engine.iso8583.respond import (
@@ -55,7 +57,6 @@ from engine.limits import (
 )
 from engine.pan import luhn_valid
 from engine.replies import NotExecuted, Reply, WireAnswer
-from engine.threeds import check_evidence
 
 
 class Submit(Protocol):
@@ -109,6 +110,8 @@ class Respondent:
         *,
         should_shed: Callable[[str], bool] = lambda _card_id: False,
         verification: Verification = DEFAULT_VERIFICATION,
+        cryptography: Cryptography | None = None,
+        authentication_keys: KeysOf = no_keys,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
         withheld_ms: int = WITHHELD_ANSWER_MS,
         probes: ProbeLimiter | None = None,
@@ -118,9 +121,9 @@ class Respondent:
         screen: Screen | None = None,
     ) -> None:
         """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
-        refused. ``live``: whether live cards are served, else test cards. ``screen``: the permissions of the
-        link; ``None`` permits every message. ``verification``: treatment of PIN blocks and MACs, for which
-        this edge has no keys."""
+        refused. ``verification``: the policy for card data; ``cryptography``: verifies them, in software by
+        default. ``live``: whether live cards are served, else test cards. ``screen``: the permissions of the
+        link; ``None`` permits every message."""
         self.counts = RespondentCounts()
         self.late_reversals = LateReversals(submit)
         self.probes = probes or ProbeLimiter(time.monotonic)
@@ -132,6 +135,12 @@ class Respondent:
         self._card_secrets = card_secrets
         self._should_shed = should_shed
         self._verification = verification
+        self._checks = CardChecks(
+            card_secrets,
+            verification,
+            cryptography=cryptography,
+            authentication_keys=authentication_keys,
+        )
         self._live = live
         self._screen = screen
         self.seconds = seconds or Histogram()
@@ -272,13 +281,7 @@ class Respondent:
         if not isinstance(content, AuthorizationRequest):
             command = to_command(content, Routed(id_, card.card_id, digest), profile.identity)
             return command if self._screen is None else self._screen.restricted(command)
-        cvv2 = self._card_secrets.check_cvv2(
-            content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
-        )
-        expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
-        authentication = check_evidence(content.auth_value, content.threeds_ref)
-        routed = Routed(id_, card.card_id, digest, expiry, cvv2, authentication)
-        return to_command(content, routed, profile.identity)
+        return to_command(content, self._checks.routed(content, card, id_, digest), profile.identity)
 
     def _count_wrong_value(self, exchange: Exchange) -> None:
         """Beyond the limit the owner still decides, and its decline leaves later."""
@@ -369,7 +372,7 @@ def _wire(content: Content) -> WireIdentity:
 
 
 def _has_wrong_value(command: Authorize) -> bool:
-    return command.cvv2 == "mismatch" or command.expiry == "mismatch"
+    return "mismatch" in (command.cvv2, command.cvv1, command.expiry)
 
 
 def _is_not_permitted(reply: Reply) -> bool:

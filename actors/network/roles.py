@@ -13,6 +13,7 @@ import structlog
 from actors.essential import start_essential
 from actors.metrics import Figures, Histogram
 from actors.network.acquirer_session import AcquirerSession
+from actors.network.authentication_keys import AuthenticationKeys
 from actors.network.auto_clearing import AutoClearing
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest, cards_by_id
@@ -64,8 +65,10 @@ class EdgeRole:
         self._router = Router(context.peers)
         self._db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge")
         self._sign_offs_db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge-links")
-        self._card_secrets = CardSecrets(Vault.from_settings(self._settings))
+        vault = Vault.from_settings(self._settings)
+        self._card_secrets = CardSecrets(vault)
         self._cards = cards_by_digest(self._db)
+        self.authentication_keys = AuthenticationKeys(self._db.fetch, vault)
         self._probes = ProbeLimiter(time.monotonic)
         self._seconds = Histogram()
         entries = configured_links(self._settings)
@@ -73,6 +76,7 @@ class EdgeRole:
 
     async def start(self) -> None:
         self._router.start()
+        self.authentication_keys.start()
         await self.links.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
@@ -86,6 +90,7 @@ class EdgeRole:
 
     async def stop(self) -> None:
         await self.links.stop()
+        await self.authentication_keys.stop()
         await self._router.stop()
         self._db.close()
         self._sign_offs_db.close()

@@ -35,6 +35,10 @@ class SpendInput(Input):
     merchant_name: Annotated[Text100, example("Corner Shop")]
     channel: Channel
     entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
+    """How the terminal gets the card's data (`pos` and `atm`). `magstripe`: the message carries track 2 with
+    its CVV1. `chip` and `contactless`: track 2 with the chip's own value, and EMV data. `manual` or left out:
+    number and expiry only.
+    """
     scenario: Scenario | None = None
     """`partial_approval`: the terminal accepts less than the amount. `force_stip_timeout`: the platform
     answers too late, so the network approves in its stead and sends an advice. `delegated_timeout`: the
@@ -45,8 +49,9 @@ class SpendInput(Input):
     cvv2: Cvv2 | None = None
     """The message carries this CVV2, with or without `cvv2_presented`; the decision verifies it."""
     auth_value: AuthValue | None = None
-    """The message carries this 3-D Secure value, with or without `cavv_presented`. The decision checks its
-    form (20 bytes in base64, together with `threeds_ref`), not its cryptogram.
+    """The message carries this 3-D Secure value, with or without `cavv_presented`. The decision verifies
+    it if the programme has an authentication key; otherwise it checks the form only (20 bytes in base64,
+    together with `threeds_ref`).
     """
     threeds_ref: Id | None = None
     """The 3-D Secure reference of `auth_value`."""

@@ -93,9 +93,9 @@ def must_call_endpoint(command: Authorize, inputs: Inputs) -> bool:
 
 
 def counts_as_cvv2_failure(inputs: Inputs, decision: Decision) -> bool:
-    """Whether a wrong CVV2 was checked. After too many in a day, no further value is checked."""
+    """Whether a wrong CVV2 or CVV1 was checked. After too many in a day, no further value is checked."""
     checked = cvv2_failures_on(inputs, decision.day) < CVV2_FAILURES_PER_DAY
-    return decision.reason == "cvv2_mismatch" and checked
+    return decision.reason in ("cvv2_mismatch", "cvv1_mismatch") and checked
 
 
 def _decided_by(

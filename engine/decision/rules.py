@@ -15,7 +15,7 @@ from engine.decision import risk
 from engine.decision.amounts import affordable_minor, authorized_minor, available_minor, stands_in
 from engine.decision.inputs import Inputs, cvv2_failures_on
 from engine.limits import CVV2_FAILURES_PER_DAY
-from engine.trace import TraceStep, verdict
+from engine.trace import Outcome, TraceStep, verdict
 
 # Steps of nearly every trace, created once.
 _CARD_ACTIVE: Final = TraceStep("card_state", "pass", "active", "active")
@@ -23,7 +23,8 @@ _CARDHOLDER_ACTIVE: Final = TraceStep("cardholder", "pass")
 _PROGRAMME_ACTIVE: Final = TraceStep("programme", "pass", "active", "active")
 _EXPIRY_MATCHES: Final = TraceStep("expiry", "pass")
 _EXPIRY_DIFFERS: Final = TraceStep("expiry", "fail")
-_CHIP_DATA_PRESENT: Final = TraceStep("chip_data", "skip", "present")
+_ADDRESS_PRESENT: Final = TraceStep("address", "skip", "present")
+_PIN_REASONS: Final = {"refused": "pin_not_supported", "invalid": "pin_incorrect"}
 _NO_CVV2: Final = TraceStep("cvv2", "skip")
 _NO_AUTHENTICATION: Final = TraceStep("authentication", "skip")
 
@@ -47,7 +48,8 @@ def verification_rules(command: Authorize, inputs: Inputs, day: str, trace: list
 
 def refund_rules(command: Authorize, inputs: Inputs, trace: list[TraceStep]) -> str | None:
     """The rules for a refund. It is allowed in any card state, and controls do not apply."""
-    reason = _pin_rule(command, trace)
+    # Refunds recorded without tags have no step; their replayed trace must equal the stored one.
+    reason = (_chip_rule(command, trace) if command.chip_tags else None) or _pin_rule(command, trace)
     if reason:
         return reason
     trace.append(TraceStep("amount", verdict(command.amount_minor > 0), command.amount_minor, 1))
@@ -90,6 +92,7 @@ def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[TraceS
     trace.append(_PROGRAMME_ACTIVE)
     return (
         _cvv2_rule(command, inputs, day, trace)
+        or _cvv1_rule(command, inputs, day, trace)
         or _pin_rule(command, trace)
         or _authentication_rule(command, trace)
     )
@@ -102,9 +105,22 @@ def _presented_card_rule(command: Authorize, trace: list[TraceStep]) -> str | No
         return "expiry_mismatch"
     if command.expiry == "match":
         trace.append(_EXPIRY_MATCHES)
+    return _chip_rule(command, trace)
+
+
+def _chip_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
+    """Show the EMV data by tag. They are declined if their cryptogram is wrong, or if the policy refuses
+    those that cannot be verified."""
+    if command.chip == "absent":
+        return None
+    # Commands from before tags were recorded have none.
+    observed = " ".join(command.chip_tags) or "present"
     if command.chip == "present":
-        trace.append(_CHIP_DATA_PRESENT)
-    return None
+        trace.append(TraceStep("chip_data", "skip", observed))
+        return None
+    passed = command.chip == "valid"
+    trace.append(TraceStep("chip_data", verdict(passed), observed, "valid"))
+    return None if passed else "cryptogram_invalid"
 
 
 @lru_cache(maxsize=1024)
@@ -127,23 +143,40 @@ def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[TraceSt
     return None if passed else "cvv2_mismatch"
 
 
-def _pin_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
-    """Refuse a PIN block, which cannot be verified, unless the profile ignores it. A message without a PIN
-    block has no step."""
-    if command.pin == "absent":
+def _cvv1_rule(command: Authorize, inputs: Inputs, day: str, trace: list[TraceStep]) -> str | None:
+    """The value in track 2 shares the day's limit of wrong values with the CVV2. A message without one has no
+    step."""
+    if command.cvv1 == "absent":
         return None
-    refused = command.pin == "refused"
-    trace.append(TraceStep("pin", "fail" if refused else "skip", "present"))
-    return "pin_not_supported" if refused else None
+    failures = cvv2_failures_on(inputs, day)
+    passed = command.cvv1 == "match" and failures < CVV2_FAILURES_PER_DAY
+    trace.append(TraceStep("cvv1", verdict(passed), failures, CVV2_FAILURES_PER_DAY))
+    return None if passed else "cvv1_mismatch"
+
+
+def _pin_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
+    """Decline a wrong PIN, and one that cannot be verified unless the policy ignores it. A message without a
+    PIN block has no step."""
+    outcome = command.pin
+    if outcome == "absent":
+        return None
+    reason = _PIN_REASONS.get(outcome)
+    verified = outcome in ("valid", "invalid")
+    step: Outcome = "fail" if reason else "pass" if verified else "skip"
+    trace.append(TraceStep("pin", step, outcome if verified else "present"))
+    return reason
 
 
 def _authentication_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
+    """Accept an authentication value that is verified, or well-formed where the programme has no key. The
+    billing address is not verified and has a step only if it is present."""
+    if command.address == "present":
+        trace.append(_ADDRESS_PRESENT)
     if command.authentication == "absent":
         trace.append(_NO_AUTHENTICATION)
         return None
     outcome = command.authentication
     passed = outcome in ("present", "valid")
-    # Older records have ``valid`` and ``invalid``; their replayed trace must equal the stored one.
     limit = "present" if outcome in ("present", "malformed") else "valid"
     trace.append(TraceStep("authentication", verdict(passed), outcome, limit))
     return None if passed else "authentication_failed"

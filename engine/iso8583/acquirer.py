@@ -38,6 +38,8 @@ COUNTRY_NUMERIC: Final = {"IE": "372", "GB": "826", "US": "840"}
 _ENTRY_CODES: Final = {"contactless": "07", "chip": "05", "magstripe": "90", "manual": "01"}
 _CHANNEL_ENTRY_CODES: Final = {"ecommerce": "81", "moto": "01"}
 _NO_PIN: Final = "0"
+FIRST_OF_CARD: Final = "000"
+"""DE23: the sequence number of a chip card among those with its number."""
 
 
 class Sale(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +69,10 @@ class Sale(msgspec.Struct, frozen=True, kw_only=True):
     auth_value: str | None = None
     threeds_ref: str | None = None
     scenario: str | None = None
+    track_2: str | None = None
+    """DE35, as the terminal has read it."""
+    chip: str | None = None
+    """DE55."""
 
     def __repr__(self) -> str:
         return "Sale(****)"
@@ -92,7 +98,7 @@ def authorization_request(sale: Sale, references: References) -> Message:
     entry = _entry_code(sale)
     fields: dict[int, str] = {
         2: sale.pan,
-        3: f"{_processing_code(sale)}0000",
+        3: f"{processing_code(sale)}0000",
         7: transmitted_at,
         11: references.stan,
         12: transmitted_at[4:],
@@ -110,6 +116,10 @@ def authorization_request(sale: Sale, references: References) -> Message:
         fields[14] = sale.expiry
     if sale.merchant_country in COUNTRY_NUMERIC:
         fields[19] = COUNTRY_NUMERIC[sale.merchant_country]
+    if sale.track_2 is not None:
+        fields[35] = sale.track_2
+    if sale.chip is not None:
+        fields |= {23: FIRST_OF_CARD, 55: sale.chip}
     tags = _private_tags(sale, references)
     if tags:
         fields[48] = write_private(tags)
@@ -126,7 +136,8 @@ def quoted_authorization_id(response: Message) -> str | None:
     return read_private(response.fields[48]).get(TAG_AUTHORIZATION_ID) if 48 in response.fields else None
 
 
-def _processing_code(sale: Sale) -> str:
+def processing_code(sale: Sale) -> str:
+    """The first two digits of DE3."""
     if sale.kind == "refund":
         return REFUND
     return CASH if sale.channel == "atm" else PURCHASE

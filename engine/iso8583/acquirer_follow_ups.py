@@ -36,6 +36,8 @@ _AUTHORIZATION: Final = "0100"
 _REPEATED_TAGS: Final = (TAG_NETWORK_TXN_ID, TAG_MIT)
 """Tags of the first message that follow-ups repeat. CVV2 and 3DS values must not be stored, so they are not
 repeated."""
+_NOT_REPEATED: Final = frozenset({23, 35, 52, 55})
+"""Card data and PIN of the first message: an acquirer must not keep them after the authorization."""
 
 
 class FirstMessage(msgspec.Struct, frozen=True):
@@ -92,7 +94,7 @@ def increment_timeout_reversal(request: Message, remaining_minor: int) -> Messag
 
     It names the sale, as the increment did, because DE95 is an amount of the sale.
     """
-    fields = request.fields
+    fields = _kept(request)
     if 51 in fields:
         remaining_minor = merchant_share_minor(remaining_minor, int(fields[4]), int(fields[6]))
     amounts = {95: write_replacement_amount(remaining_minor)}
@@ -115,9 +117,13 @@ def _follow_up_of_sale(
 
 
 def _follow_up_of_request(mti: str, request: Message, more: dict[int, str], tags: dict[str, str]) -> Message:
-    fields = request.fields
+    fields = _kept(request)
     first = FirstMessage(fields[32], fields[11], fields[7])
     return Message(mti, fields | more | {48: write_private(_repeated(fields) | tags), 90: first.elements})
+
+
+def _kept(request: Message) -> dict[int, str]:
+    return {number: value for number, value in request.fields.items() if number not in _NOT_REPEATED}
 
 
 def _repeated(fields: dict[int, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Reads the content of financial requests.
 
-A missing or malformed field raises ``ElementError``, which becomes DE39 = 30; no value is guessed. MACs and
-PIN blocks, which cannot be verified without keys, are treated according to ``Verification``. Other fields are
-part of the fingerprint and otherwise ignored.
+A missing or malformed field raises ``ElementError``, which becomes DE39 = 30; no value is guessed. The policy
+(``Verification``) decides about MACs and missing expiries; ``cryptography`` and the card's owner decide about
+the other verification data. Other fields are part of the fingerprint and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from engine.currencies import (
 )
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
 from engine.iso8583.card_data import (
+    CARRY_EXPIRY,
     DEFAULT_VERIFICATION,
     Verification,
     check_mac,
-    read_chip,
+    read_address,
+    read_chip_data,
     read_expiries,
     read_pin,
+    read_track,
 )
 from engine.iso8583.elements import (
     INCREMENT,
@@ -49,6 +52,7 @@ from engine.iso8583.elements import (
     read_presentment_reference,
     read_replacement_amount,
 )
+from engine.iso8583.emv_tlv import TlvObject
 from engine.iso8583.identity import reversal_references, transaction_references
 from engine.iso8583.message import Message
 from engine.iso8583.message_types import Function
@@ -56,6 +60,7 @@ from engine.iso8583.private_data import Tags
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.reading import Fields, card_number, digits, masked, optional_digits, present
+from engine.iso8583.track2 import Track2
 from engine.money import CURRENCY_ALPHA
 from engine.pan import Masked, Pan
 
@@ -128,8 +133,13 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
     partial_cap_minor: int | None
     expiries: tuple[Masked, ...]
     """YYMM of DE14 and of DE35; empty if both are absent."""
-    pin: Literal["absent", "ignored", "refused"]
-    chip: Literal["absent", "present"]
+    track: Track2 | None
+    pin: Masked | None
+    """DE52, 16 hexadecimal digits."""
+    chip: tuple[TlvObject, ...]
+    """The objects of DE55; empty if it is absent."""
+    address: bool
+    """Whether the message has a billing address (DE48 tags 12 and 13)."""
     cvv2: Masked | None
     auth_value: Masked | None
     threeds_ref: str | None
@@ -214,6 +224,10 @@ def read_authorization(
     if increment and purchase.kind == "refund":
         raise ElementError(3, "is a refund, which cannot be incremented")
     entry = _entry(fields)
+    track = read_track(fields, purchase.pan, entry)
+    expiries = read_expiries(fields, track)
+    if verification.expiry == "required" and not (expiries or increment):
+        _check_expiry_is_optional(entry)
     return AuthorizationRequest(
         purchase=purchase,
         channel=_channel(fields, entry),
@@ -221,9 +235,11 @@ def read_authorization(
         mit=TAG_MIT in tags or entry == "10",
         partial_allowed=TAG_PARTIAL in tags,
         partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL), purchase),
-        expiries=read_expiries(fields, purchase.pan),
-        pin=read_pin(fields, verification),
-        chip=read_chip(fields),
+        expiries=expiries,
+        track=track,
+        pin=read_pin(fields),
+        chip=read_chip_data(fields, purchase.pan),
+        address=read_address(tags),
         cvv2=masked(tags.get(TAG_CVV2)),
         auth_value=masked(tags.get(TAG_AUTHENTICATION)),
         threeds_ref=tags.get(TAG_THREEDS_REFERENCE),
@@ -372,6 +388,12 @@ def _increment(tags: Tags) -> bool:
 
 def _entry(fields: Fields) -> str:
     return optional_digits(fields, 22)[:2]
+
+
+def _check_expiry_is_optional(entry: str) -> None:
+    """Raise ``ElementError`` if the entry mode carries an expiry. An increment repeats no card data."""
+    if ENTRY_CODES.get(entry) in CARRY_EXPIRY:
+        raise ElementError(14, "is missing")
 
 
 def _channel(fields: Fields, entry: str) -> Channel:

@@ -31,6 +31,10 @@ TAG_AUTHORIZATION_ID: Final = "10"
 """In responses only: the issuer's authorization id, which the network quotes in disputes."""
 TAG_STAND_IN: Final = "11"
 """In advices: the network decided in the issuer's stead."""
+TAG_POSTAL_CODE: Final = "12"
+"""Billing address: the postal code."""
+TAG_ADDRESS_LINE: Final = "13"
+"""Billing address: the line with street and house number."""
 TAG_SCENARIO: Final = "99"
 """Test mode only."""
 ENDPOINT_SILENT: Final = "delegated_timeout"
@@ -38,7 +42,8 @@ ENDPOINT_SILENT: Final = "delegated_timeout"
 ANSWER_WITHHELD: Final = "force_stip_timeout"
 """Value of tag 99: withhold the answer until after the network's deadline."""
 
-_SECRET_TAGS: Final = frozenset({TAG_CVV2, TAG_AUTHENTICATION})
+_SECRET_TAGS: Final = frozenset({TAG_CVV2, TAG_AUTHENTICATION, TAG_POSTAL_CODE, TAG_ADDRESS_LINE})
+"""Verification values, and personal data of the cardholder."""
 
 NAME_CHARS: Final = 23
 CITY_CHARS: Final = 15

@@ -12,7 +12,9 @@ import msgspec
 
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.iso8583.content import Advice, AuthorizationRequest, Content, Presentment
+from engine.iso8583.cryptography import Outcome
 from engine.iso8583.elements import ENDPOINT_SILENT
+from engine.iso8583.emv_tlv import shown
 from engine.iso8583.identity import (
     ADVICE,
     AUTHORIZATION,
@@ -21,6 +23,7 @@ from engine.iso8583.identity import (
     IdentityRule,
     presentment_key,
 )
+from engine.threeds import Authentication
 
 _CARD_READ: Final = frozenset({"chip", "contactless", "magstripe"})
 """Entry modes in which a terminal has read the card."""
@@ -35,7 +38,10 @@ class Routed(msgspec.Struct, frozen=True):
     fingerprint: bytes
     expiry: Literal["absent", "match", "mismatch"] = "absent"
     cvv2: Literal["absent", "match", "mismatch"] = "absent"
-    authentication: Literal["absent", "present", "malformed"] = "absent"
+    cvv1: Literal["absent", "match", "mismatch"] = "absent"
+    pin: Outcome = "absent"
+    chip: Outcome = "absent"
+    authentication: Authentication = "absent"
 
 
 def to_command(
@@ -82,8 +88,11 @@ def _authorize(content: AuthorizationRequest, routed: Routed, rule: IdentityRule
         partial_cap_minor=content.partial_cap_minor,
         expiry=routed.expiry,
         cvv2=_cvv2(content, routed),
-        pin=content.pin,
-        chip=content.chip,
+        cvv1=routed.cvv1,
+        pin=routed.pin,
+        chip="present" if routed.chip == "ignored" else routed.chip,
+        chip_tags=shown(content.chip, purchase.pan) if content.chip else (),
+        address="present" if content.address else "absent",
         authentication=routed.authentication,
         merchant_amount=purchase.merchant_amount,
         references=purchase.references,

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
+from actors.network.authentication_keys import SEAL as AUTHENTICATION
 from actors.network.card_secrets import SEAL as PAN
 from actors.vault import Vault, VaultError
 from actors.webhooks.signing_secrets import SEAL as WEBHOOK
@@ -47,6 +48,14 @@ COLUMNS: Final = (
     Sealed("card numbers", "pans", "sealed", "card_id", PAN),
     Sealed("webhook secrets", "webhook_endpoints", "secret_sealed", "id", WEBHOOK),
     Sealed("previous webhook secrets", "webhook_endpoints", "previous_secret_sealed", "id", WEBHOOK),
+    Sealed("authentication keys", "authentication_keys", "sealed", "programme_id", AUTHENTICATION),
+    Sealed(
+        "previous authentication keys",
+        "authentication_keys",
+        "previous_sealed",
+        "programme_id",
+        AUTHENTICATION,
+    ),
     Sealed("data keys of cardholders", "cardholders", "data_key", "id", CARDHOLDER),
     Sealed("data keys of applicants", "kyc_data_keys", "wrapped"),
     Sealed("decision secrets", "programmes", "decision_secret_sealed"),

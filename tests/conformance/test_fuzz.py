@@ -39,6 +39,18 @@ CORPUS = [
     for seed in range(20)
     for delivery in ConversationGenerator(random.Random(seed), START, 10, 2, slow=False).generate()
 ]
+CARD_DATA = {
+    35: "4111111111111111=29112010000012300000",
+    52: "0123456789ABCDEF",
+    55: "820219805F3401009F2608A1A2A3A4A5A6A7A8700C9F360200208407A0000000031010",
+    64: "0123456789ABCDEF",
+}
+"""Track 2, PIN block, EMV data and MAC."""
+CORPUS += [
+    ISO87_ASCII.encode(Message(plain.mti, plain.fields | {22: "901", number: value}))
+    for plain in map(ISO87_ASCII.decode, CORPUS[:40])
+    for number, value in CARD_DATA.items()
+]
 INTERESTING = [b"\x00", b"\xff", b"\x80", b" ", b"0", b"9", b"F", b"f", b"\r\n", b"%s", b"0" * 20]
 
 

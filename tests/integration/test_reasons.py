@@ -51,6 +51,7 @@ CASES = [
     Case("cardholder_blocked", "57", cardholder={"status": "blocked"}),
     Case("cvv2_mismatch", "N7", wrong_cvv2=True),
     Case("cvv2_mismatch", "05", wrong_cvv2=True, network="mastercard"),
+    Case("cvv1_mismatch", "05", fields={"de35": "{pan}={expiry}101"}),
     Case("pin_not_supported", "86", fields={"de52": "0123456789ABCDEF"}),
     Case("authentication_failed", "63", fields={"de48": private_tags(t02="forged")}),
     Case("invalid_amount", "13", amount="0.00", fields={"de3": "200000"}),
@@ -97,7 +98,8 @@ async def test_decline_reason_on_the_wire_and_in_the_transaction(
         await demo.patch(f"/v1/cardholders/{card['cardholder_id']}", case.cardholder)
     if case.programme:
         await demo.patch(f"/v1/programs/{programme['id']}", case.programme)
-    fields = case.fields | ({"de48": private_tags(t01=wrong(plastic["cvv2"]))} if case.wrong_cvv2 else {})
+    presented = {name: value.format(**plastic) for name, value in case.fields.items()}
+    fields = presented | ({"de48": private_tags(t01=wrong(plastic["cvv2"]))} if case.wrong_cvv2 else {})
 
     answer = await acquirer.exchange(purchase(plastic, case.amount, **fields))
 
@@ -115,4 +117,5 @@ async def test_unusable_messages_are_refused_by_the_edge(
     assert (await acquirer.exchange(purchase(plastic, de43=None)))["39"] == "30"
     assert (await acquirer.exchange(purchase(plastic, de64="0123456789ABCDEF")))["39"] == "30"
     assert (await acquirer.exchange(purchase(plastic, de55="garbage")))["39"] == "30"
+    assert (await acquirer.exchange(purchase(plastic, de35="garbage")))["39"] == "30"
     assert (await acquirer.exchange(purchase(plastic | {"pan": "4999999999999995"})))["39"] == "14"

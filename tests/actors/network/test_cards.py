@@ -8,7 +8,7 @@ from actors.network.card_secrets import CardSecrets
 from actors.network.cards import IssuedCard, cards_by_digest, cards_by_id
 from actors.network.database import NetworkDbConnection
 from engine.pan import Pan
-from tests.support.actors.network.rows import issue_card, reserve_pan
+from tests.support.actors.network.rows import OTHER_ID, issue_card, reserve_pan
 from tests.support.actors.network.support import CARD_ID, PAN
 
 RESERVED_ID = "01900000-0000-7000-8000-0000000000b8"
@@ -19,12 +19,16 @@ async def test_card_is_found_by_digest_and_by_id(database_url: str, card_secrets
     await issue_card(database_url, card_secrets, CARD_ID, PAN)
     db = NetworkDbConnection(database_url, "test-db")
     by_digest, by_id = cards_by_digest(db), cards_by_id(db, card_secrets)
-    assert await by_digest.find(card_secrets.digest(PAN)) == IssuedCard(CARD_ID, 2029, 11, "1")
+    assert await by_digest.find(card_secrets.digest(PAN)) == IssuedCard(
+        CARD_ID, 2029, 11, "1", False, OTHER_ID
+    )
     credentials = await by_id.find(CARD_ID)
     assert credentials is not None
     assert (credentials.pan, credentials.expiry) == (PAN, "2911")
     assert type(credentials.pan) is Pan
-    assert "4111" not in repr(credentials)
+    assert credentials.track_2 == card_secrets.track_2(PAN, 2029, 11, "1")
+    assert credentials.chip_track_2 == card_secrets.chip_track_2(PAN, 2029, 11, "1")
+    assert not any(part in repr(credentials) for part in ("4111", "2911", "201"))
     db.close()
 
 

@@ -103,6 +103,7 @@ async def test_cancelled_transaction_is_rolled_back(db: NetworkDbConnection) -> 
 def test_statements_are_loaded_by_name() -> None:
     assert set(SQL) == {
         "claim_due_sales",
+        "find_authentication_keys",
         "find_cards",
         "find_failed",
         "find_open_amount",

@@ -164,6 +164,48 @@ async def test_unverifiable_mac_gets_30_and_reaches_no_owner(harness: Harness, m
     assert harness.owners.submitted == []
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"de35": "4111111111111111=291120100000123=9"},
+        {"de35": "4111111111111129=29112010000012300000"},
+        {"de52": "PIN5678901234567"},
+        {"de55": "5A0841111111111111115A08"},
+        {"de55": "5A084111111111111129"},
+        {"de64": "MAC4567890123456"},
+    ],
+)
+async def test_malformed_card_data_get_30_and_are_not_logged(
+    harness: Harness,
+    fields: dict[str, str],
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(1, **fields))
+        assert answer.fields[39] == "30"
+        assert not {35, 52, 55, 64} & set(answer.fields)
+        # The connection stays open: the message was decodable.
+        assert (await peer.ask(request(2))).fields[39] == "00"
+    written = "".join(capfd.readouterr()) + caplog.text
+    assert not any(value[4:20] in written for value in fields.values())
+    assert len(harness.owners.submitted) == 1
+
+
+async def test_command_of_a_card_read_has_no_card_data(harness: Harness) -> None:
+    card = (PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
+    track = harness.card_secrets.chip_track_2(*card)
+    chip = "820219809F2608A1A2A3A4A5A6A7A8"
+    async with harness.peer() as peer:
+        await peer.ask(request(1, de35=track, de55=chip, de52="0123456789ABCDEF"))
+    (command,) = harness.owners.authorizations
+    outcomes = (command.expiry, command.cvv1, command.chip, command.pin)
+    assert outcomes == ("match", "match", "present", "refused")
+    assert command.chip_tags == ("82=1980", "9F26=****")
+    stored = msgspec.json.encode(command).decode()
+    assert not any(part in stored for part in (PAN, track[-8:], "A1A2A3A4", "0123456789ABCDEF"))
+
+
 async def test_command_has_only_the_outcome_of_the_authentication_check(harness: Harness) -> None:
     evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
     async with harness.peer() as peer:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
+from actors.network.card_secrets import CardSecrets
+from actors.network.roles import EdgeRole
+from engine.threeds import OWN_BYTES, authentication_value
+from ops.commands.authentication_key import set_key
+from ops.commands.show_cards import show_test
 from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 CARD_ID = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
 MONEY = {"amount": "1.00", "currency": "EUR"}
@@ -224,6 +230,90 @@ async def test_card_data_and_amount_cap_need_no_scenario(acme: Caller) -> None:
             assert steps[rule]["observed"] == ("malformed" if reason else "present")
     capped = await acme.spend(card, "5.00", approved_amount=MONEY)
     assert (capped["response_code"], capped["approved_amount"]) == ("10", MONEY)
+
+
+@pytest.mark.parametrize(
+    ("entry_mode", "checks"),
+    [
+        (None, set()),
+        ("manual", set()),
+        ("magstripe", {"cvv1"}),
+        ("chip", {"cvv1", "chip_data"}),
+        ("contactless", {"cvv1", "chip_data"}),
+    ],
+)
+async def test_entry_mode_determines_the_card_data(
+    acme: Caller, entry_mode: str | None, checks: set[str]
+) -> None:
+    card = await acme.funded_card()
+    record = await acme.spend(card, "1.00", entry_mode=entry_mode)
+    assert record["response_code"] == "00"
+    transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
+    steps = {step["rule"]: step for step in transaction["trace"]}
+    assert steps["expiry"]["outcome"] == "pass"
+    assert {"cvv1", "chip_data"} & set(steps) == checks
+    if "cvv1" in checks:
+        assert steps["cvv1"] == {"rule": "cvv1", "outcome": "pass", "observed": "0", "limit": "5"}
+    if "chip_data" in checks:
+        assert (steps["chip_data"]["outcome"], steps["chip_data"]["limit"]) == ("skip", None)
+        tags = dict(each.split("=") for each in steps["chip_data"]["observed"].split())
+        assert (tags["9F02"], tags["5F2A"], tags["9F26"]) == ("000000000100", "0978", "****")
+
+
+async def test_authentication_value_is_verified_with_the_key_of_the_programme(
+    running: Installation, acme: Caller
+) -> None:
+    services, edge = running.services, running.peers.roles["edge"]
+    assert isinstance(edge, EdgeRole)
+    card = await acme.funded_card()
+    key = bytes(range(32))
+    (number,) = await show_test(services.settings.database_dsn, services.vault, [card["id"]])
+    good = authentication_value(key, number.pan, CARD_ID, bytes(OWN_BYTES))
+    other = authentication_value(bytes(32), number.pan, CARD_ID, bytes(OWN_BYTES))
+
+    async def judged(value: str) -> tuple[str | None, dict[str, Any]]:
+        record = await acme.spend(
+            card,
+            "1.00",
+            channel="ecommerce",
+            auth_value=value,
+            threeds_ref=CARD_ID,
+            scenario="cavv_presented",
+        )
+        transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
+        (step,) = [each for each in transaction["trace"] if each["rule"] == "authentication"]
+        return record["decline_reason"], step
+
+    step = {"rule": "authentication", "outcome": "pass", "observed": "present", "limit": "present"}
+    assert await judged(other) == (None, step)
+    await set_key(services.settings.database_dsn, services.vault, card["programme_id"], key)
+    await edge.authentication_keys.refresh()
+    verified = step | {"observed": "valid", "limit": "valid"}
+    assert await judged(good) == (None, verified)
+    assert await judged(other) == (
+        "authentication_failed",
+        verified | {"outcome": "fail", "observed": "invalid"},
+    )
+
+
+async def test_card_data_of_a_terminal_are_stored_nowhere(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    services = running.services
+    (shown,) = await show_test(services.settings.database_dsn, services.vault, [card["id"]])
+    for entry_mode in ("magstripe", "chip"):
+        await acme.spend(card, "1.00", entry_mode=entry_mode)
+    card_secrets = CardSecrets(services.vault)
+    chip_track = card_secrets.chip_track_2(shown.pan, shown.exp_year, shown.exp_month, "1")
+    secrets = (shown.pan, shown.track2[-20:], chip_track[-20:], shown.pan.encode().hex())
+    rows = ""
+    for table in ("journal", "simulations", "transactions", "events"):
+        found = await services.pool.fetch(
+            f"SELECT t::text AS row FROM {table} t WHERE t::text LIKE '%' || $1 || '%'", card["id"]
+        )
+        assert found, table
+        rows += "".join(row["row"] for row in found)
+    assert "9F26=****" in rows
+    assert not any(secret in rows for secret in secrets)
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,13 @@ DE39 = {
     "card_suspended": "62",
     "card_expired": "54",
     "expiry_mismatch": "54",
+    "cryptogram_invalid": "05",
     "cardholder_blocked": "57",
     "programme_inactive": "57",
     "cvv2_mismatch": "N7",
+    "cvv1_mismatch": "05",
     "pin_not_supported": "86",
+    "pin_incorrect": "55",
     "authentication_failed": "63",
     "invalid_amount": "13",
     "currency_not_supported": "12",
@@ -125,6 +128,9 @@ WORST = spend(
     entry_mode="magstripe",
     expiry="mismatch",
     cvv2="mismatch",
+    cvv1="mismatch",
+    chip="refused",
+    chip_tags=("9F26=****",),
     pin="refused",
     authentication="malformed",
 )
@@ -146,10 +152,13 @@ LADDER: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("card_state", "card_lost", {}, {"card_state": "active"}),
     ("card_expiry", "card_expired", {}, {"exp_month": 11}),
     ("expiry", "expiry_mismatch", {"expiry": "match"}, {}),
+    ("chip_data", "cryptogram_invalid", {"chip": "valid"}, {}),
     ("cardholder", "cardholder_blocked", {}, {"cardholder_active": True}),
     ("programme", "programme_inactive", {}, {"programme_status": "active"}),
     ("cvv2", "cvv2_mismatch", {"cvv2": "match"}, {}),
-    ("pin", "pin_not_supported", {"pin": "absent"}, {}),
+    ("cvv1", "cvv1_mismatch", {"cvv1": "match"}, {}),
+    ("pin", "pin_not_supported", {"pin": "invalid"}, {}),
+    ("pin", "pin_incorrect", {"pin": "valid"}, {}),
     ("authentication", "authentication_failed", {"authentication": "present"}, {}),
     ("currency", "currency_not_supported", {"currency": "EUR"}, {}),
     ("mcc_allow", "mcc_not_allowed", {}, {"controls": EVERY_CONTROL[1:]}),
@@ -182,7 +191,8 @@ def test_first_failing_rule_names_the_reason(network: str) -> None:
             each for each in passed if each in rules(decision)
         ]
         assert (decision.approved_minor, decision.approval_code, decision.hold_expires_ms) == (0, None, None)
-        passed.append(rule)
+        if rule not in passed:
+            passed.append(rule)
         command, inputs_given = msgspec.structs.replace(command, **asked), inputs_given | fixed
     decision = decide(command, **inputs_given)
     assert (decision.decision, decision.reason, decision.response_code) == ("approved", None, "00")
@@ -309,9 +319,15 @@ def test_expiry_on_the_message_must_be_that_of_the_card(
 @pytest.mark.parametrize("kind", ["purchase", "refund"])
 @pytest.mark.parametrize(
     ("pin", "reason", "outcome"),
-    [("absent", None, []), ("ignored", None, ["skip"]), ("refused", "pin_not_supported", ["fail"])],
+    [
+        ("absent", None, []),
+        ("ignored", None, ["skip"]),
+        ("refused", "pin_not_supported", ["fail"]),
+        ("valid", None, ["pass"]),
+        ("invalid", "pin_incorrect", ["fail"]),
+    ],
 )
-def test_unverifiable_pin_block_is_declined(
+def test_wrong_or_unverifiable_pin_block_is_declined(
     kind: Any, pin: Any, reason: str | None, outcome: list[str]
 ) -> None:
     decision = decide(spend(kind=kind, pin=pin))
@@ -319,10 +335,57 @@ def test_unverifiable_pin_block_is_declined(
     assert [step.outcome for step in decision.trace if step.rule == "pin"] == outcome
 
 
-def test_chip_data_has_a_step_and_is_not_verified() -> None:
-    decision = decide(spend(chip="present"))
+@pytest.mark.parametrize("kind", ["purchase", "refund"])
+@pytest.mark.parametrize(
+    ("chip", "reason", "step"),
+    [
+        ("absent", None, None),
+        ("present", None, TraceStep("chip_data", "skip", "82=1980 9F26=****")),
+        ("valid", None, TraceStep("chip_data", "pass", "82=1980 9F26=****", "valid")),
+        ("invalid", "cryptogram_invalid", TraceStep("chip_data", "fail", "82=1980 9F26=****", "valid")),
+        ("refused", "cryptogram_invalid", TraceStep("chip_data", "fail", "82=1980 9F26=****", "valid")),
+    ],
+)
+def test_chip_data_are_shown_by_tag(kind: Any, chip: Any, reason: str | None, step: TraceStep | None) -> None:
+    tags = () if chip == "absent" else ("82=1980", "9F26=****")
+    decision = decide(spend(kind=kind, chip=chip, chip_tags=tags))
+    assert decision.reason == reason
+    assert [each for each in decision.trace if each.rule == "chip_data"] == ([] if step is None else [step])
+
+
+def test_chip_data_recorded_without_tags_replay_to_the_stored_trace() -> None:
+    assert TraceStep("chip_data", "skip", "present") in decide(spend(chip="present")).trace
+    assert "chip_data" not in rules(decide(spend(chip="present", kind="refund")))
+
+
+@pytest.mark.parametrize(
+    ("cvv1", "failures", "reason", "outcome"),
+    [
+        ("absent", 0, None, []),
+        ("absent", CVV2_FAILURES_PER_DAY, None, []),
+        ("match", 0, None, ["pass"]),
+        ("match", CVV2_FAILURES_PER_DAY - 1, None, ["pass"]),
+        ("match", CVV2_FAILURES_PER_DAY, "cvv1_mismatch", ["fail"]),
+        ("mismatch", 0, "cvv1_mismatch", ["fail"]),
+        ("mismatch", CVV2_FAILURES_PER_DAY, "cvv1_mismatch", ["fail"]),
+    ],
+)
+def test_wrong_cvv1_is_declined_and_counts_toward_the_limit_of_the_day(
+    cvv1: Any, failures: int, reason: str | None, outcome: list[str]
+) -> None:
+    before = {"cvv2_failures": failures, "day": TODAY}
+    decision = decide(spend(cvv1=cvv1, entry_mode="chip"), **before)
+    assert decision.reason == reason
+    assert [step.outcome for step in decision.trace if step.rule == "cvv1"] == outcome
+    counted = cvv1 == "mismatch" and failures < CVV2_FAILURES_PER_DAY
+    assert counts_as_cvv2_failure(seen(**before), decision) == counted
+
+
+def test_billing_address_is_present_and_not_verified() -> None:
+    decision = decide(spend(address="present"))
     assert decision.reason is None
-    assert TraceStep("chip_data", "skip", "present") in decision.trace
+    assert TraceStep("address", "skip", "present") in decision.trace
+    assert "address" not in rules(decide())
 
 
 @pytest.mark.parametrize(
@@ -335,7 +398,6 @@ def test_chip_data_has_a_step_and_is_not_verified() -> None:
             "authentication_failed",
             TraceStep("authentication", "fail", "malformed", "present"),
         ),
-        # Outcomes in older records, which replay to the stored bytes.
         ("valid", None, TraceStep("authentication", "pass", "valid", "valid")),
         ("invalid", "authentication_failed", TraceStep("authentication", "fail", "invalid", "valid")),
     ],
@@ -459,7 +521,10 @@ def test_rules_of_a_verification(
 def test_refund_is_allowed_in_any_card_state(state: str) -> None:
     inputs_given = WORST_SEEN | {"card_state": state}
     decision = decide(
-        msgspec.structs.replace(WORST, kind="refund", currency="EUR", pin="absent"), **inputs_given
+        msgspec.structs.replace(
+            WORST, kind="refund", currency="EUR", pin="absent", chip="absent", chip_tags=()
+        ),
+        **inputs_given,
     )
     assert (decision.decision, decision.response_code) == ("approved", "00")
     assert (decision.approved_minor, decision.hold_expires_ms) == (600_000, None)

@@ -1,10 +1,11 @@
-"""Verification data: expiries are compared, PIN blocks and MACs are refused, chip data must be
-well-formed."""
+"""Verification data: expiries are compared, MACs are refused or demanded, PIN blocks, chip data and addresses
+must be well-formed."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.iso8583.card_data import Verification, check_expiry
@@ -55,18 +56,10 @@ def test_expiries_come_from_de14_and_track_2(de14: str | None, de35: str | None,
         (35, f"{PAN}=2911201x"),
         (35, "5555555555554444=29112010"),
         (52, "no pin block    "),
+        (52, "0123456789ABCDE"),
         (55, ""),
-        (55, "9F2"),
-        (55, "9F26"),
         (55, "9F2608AABB"),
-        (55, "9F2681"),
-        (55, "9F2680AA"),
-        (55, "9F2683000001AA"),
-        (55, "9F"),
-        (55, "9F81818181"),
-        (55, "garbage data"),
-        (55, "70029F26"),
-        (55, "7002" * 9 + "8400"),
+        (55, "5A085555555555554444"),
     ],
 )
 def test_malformed_card_data_make_the_message_invalid(number: int, value: str) -> None:
@@ -93,18 +86,76 @@ def test_expiry_matches_only_if_all_presented_ones_do(presented: tuple[str, ...]
     assert check_expiry(presented, 2029, 11) == outcome
 
 
+def test_pin_block_is_masked() -> None:
+    found = content({52: "0123456789ABCDEF"})
+    assert found.pin == "0123456789ABCDEF"
+    assert "0123456789ABCDEF" not in f"{found} {found.pin}"
+    assert content({}).pin is None
+
+
 @pytest.mark.parametrize(
-    ("fields", "policy", "pin"),
+    ("entry", "fields", "tags", "invalid"),
     [
-        ({}, Verification(), "absent"),
-        ({52: "0123456789ABCDEF"}, Verification(), "refused"),
-        ({52: "0123456789ABCDEF"}, Verification(pin="ignore"), "ignored"),
+        ("051", {}, {}, True),
+        ("071", {}, {}, True),
+        ("901", {}, {}, True),
+        ("012", {}, {}, True),
+        ("812", {}, {}, False),
+        ("102", {}, {}, False),
+        ("002", {}, {}, False),
+        (None, {}, {}, False),
+        ("051", {14: "2911"}, {}, False),
+        ("901", {35: f"{PAN}=29112010000012300000"}, {}, False),
+        ("901", {35: f"{PAN}==2010000012300000"}, {}, True),
+        ("051", {}, {"t04": "SN1", "t06": "INC"}, False),
     ],
 )
-def test_pin_block_is_refused_or_ignored_by_the_profile(
-    fields: dict[int, str | None], policy: Verification, pin: str
+def test_expiry_may_be_required_where_the_entry_mode_carries_it(
+    entry: str | None, fields: dict[int, str], tags: dict[str, str], invalid: bool
 ) -> None:
-    assert content(fields, verification=policy).pin == pin
+    request = message({14: None, 22: entry, **fields}, **tags)
+    assert isinstance(read(request), AuthorizationRequest)
+    strict = Verification(expiry="required")
+    if not invalid:
+        assert read(request, strict) == read(request)
+        return
+    with pytest.raises(ElementError) as refused:
+        read(request, strict)
+    assert refused.value.field == 14
+
+
+@pytest.mark.parametrize(
+    ("tags", "present"),
+    [
+        ({}, False),
+        ({"t12": "D02 XY45"}, True),
+        ({"t12": "10115", "t13": "Main Street 1"}, True),
+        ({"t13": "1"}, True),
+    ],
+)
+def test_billing_address_is_present_if_well_formed(tags: dict[str, str], present: bool) -> None:
+    found = read(message(**tags))
+    assert isinstance(found, AuthorizationRequest)
+    assert found.address == present
+
+
+@pytest.mark.parametrize(
+    "tags", [{"t12": ""}, {"t12": " D02"}, {"t12": "x" * 11}, {"t12": "D#2"}, {"t13": ""}, {"t13": "x" * 41}]
+)
+def test_malformed_billing_address_makes_the_message_invalid(tags: dict[str, str]) -> None:
+    with pytest.raises(ElementError) as refused:
+        read(message(**tags))
+    assert refused.value.field == 48
+
+
+def test_policy_is_read_from_plain_values() -> None:
+    """A profile or a link carries it in a file."""
+    assert msgspec.convert({"pin": "ignore", "chip": "verify"}, Verification) == Verification(
+        pin="ignore", chip="verify"
+    )
+    for wrong in ({"pin": "accept"}, {"pins": "ignore"}, {"expiry": True}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(wrong, Verification)
 
 
 @pytest.mark.parametrize("number", [64, 128])
@@ -123,9 +174,19 @@ def test_unverifiable_mac_makes_a_sign_on_invalid() -> None:
     assert network_management(sign_on, Verification(mac="ignore")).fields[39] == "00"
 
 
+@pytest.mark.parametrize("number", [64, 128])
+def test_demanded_mac_must_be_there(number: int) -> None:
+    strict = Verification(mac="verify")
+    sealed = message({number: "0123456789ABCDEF"})
+    assert read(sealed, strict) == read(message())
+    with pytest.raises(ElementError, match="is missing"):
+        read(message(), strict)
+    assert network_management(message({70: "001"}, mti="0800"), strict).fields[39] == "30"
+
+
 @pytest.mark.parametrize(
     "data", [CHIP, CHIP.lower(), f"70{len(CHIP) // 2:02X}{CHIP}", "9F1000", "9F108101AA"]
 )
-def test_well_formed_chip_data_are_present(data: str) -> None:
-    assert content({55: data}).chip == "present"
-    assert content({}).chip == "absent"
+def test_well_formed_chip_data_are_read(data: str) -> None:
+    assert content({55: data}).chip
+    assert content({}).chip == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -18,7 +20,7 @@ from engine.iso8583.message import as_repeat
 from engine.iso8583.translate import Routed, to_command
 from tests.support.engine.iso8583.messages import ORIGINAL, message
 
-ROUTED = Routed("i", "c", b"f", "match", "match", "present")
+ROUTED = Routed("i", "c", b"f", expiry="match", cvv2="match", cvv1="match", authentication="present")
 ARN = "7" * 23
 PURCHASE = ("wire", "amount_minor", "currency", "mcc", "merchant_name", "merchant_country")
 
@@ -29,7 +31,8 @@ def test_authorization_becomes_an_authorize_command() -> None:
     command = to_command(content, ROUTED)
     assert isinstance(command, Authorize)
     assert command.command_key == command_key(content.purchase.wire, AUTHORIZATION)
-    assert (command.expiry, command.cvv2, command.authentication) == ("match", "match", "present")
+    outcomes = (command.expiry, command.cvv2, command.cvv1, command.authentication)
+    assert outcomes == ("match", "match", "match", "present")
     for name in (*PURCHASE, "kind", "references"):
         assert getattr(command, name) == getattr(content.purchase, name), name
     for name in ("channel", "entry_mode", "mit", "partial_allowed", "partial_cap_minor"):
@@ -58,11 +61,24 @@ def test_cvv2_is_missing_where_the_card_itself_was_not_read(
     assert command.cvv2 == cvv2
 
 
-def test_card_data_become_outcomes() -> None:
-    command = to_command(read(message({52: "0123456789ABCDEF", 55: "9F360200FF"})), ROUTED)
+@pytest.mark.parametrize(
+    ("chip", "recorded"), [("ignored", "present"), ("refused", "refused"), ("valid", "valid")]
+)
+def test_card_data_become_outcomes(chip: Any, recorded: str) -> None:
+    card_data: dict[int, str | None] = {
+        35: "4111111111111111=29112010000012300000",
+        52: "0123456789ABCDEF",
+        55: "9F360200FF9F2608A1A2A3A4A5A6A7A8",
+    }
+    content = read(message(card_data, t12="D02 XY45", t13="12 Harbour Street"))
+    routed = msgspec.structs.replace(ROUTED, pin="refused", chip=chip)
+    command = to_command(content, routed)
     assert isinstance(command, Authorize)
-    assert (command.pin, command.chip) == ("refused", "present")
-    assert "0123456789ABCDEF" not in msgspec.json.encode(command).decode()
+    assert (command.pin, command.chip, command.address) == ("refused", recorded, "present")
+    assert command.chip_tags == ("9F36=00FF", "9F26=****")
+    stored = msgspec.json.encode(command).decode() + repr(content)
+    for secret in ("0123456789ABCDEF", "A1A2A3A4", "4111111111111111", "123000", "D02 XY45", "Harbour"):
+        assert secret not in stored
 
 
 def test_advice_becomes_an_advise_command() -> None:

@@ -87,6 +87,8 @@ async def test_resealing_makes_intermediate_keys_removable(
         ("card numbers", PANS),
         ("webhook secrets", ENDPOINTS),
         ("previous webhook secrets", 1),
+        ("authentication keys", 0),
+        ("previous authentication keys", 0),
         ("data keys of cardholders", 1),
         ("data keys of applicants", 0),
     ]

@@ -70,6 +70,8 @@ async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, t
         "UPDATE schema_migrations SET checksum = ''",
         "DELETE FROM schema_migrations",
         "DELETE FROM schema_functions",
+        "DELETE FROM authentication_keys",
+        "UPDATE authentication_keys SET sealed = NULL",
         "INSERT INTO schema_functions (name, checksum) VALUES ('relay_events', '')",
         "CREATE OR REPLACE FUNCTION adopt_restored_events() RETURNS bigint LANGUAGE sql AS 'SELECT 0'",
         "ALTER TABLE ledger_entries DISABLE TRIGGER USER",

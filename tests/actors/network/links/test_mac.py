@@ -13,10 +13,9 @@ from actors.network.links.entry import MacEntry
 from actors.network.links.mac import LinkMac
 from actors.network.links.mac_keys import read_keys
 from actors.vault import mac_of
-from engine.iso8583.codec import decode, encode
-from engine.iso8583.framing import frame
 from engine.iso8583.mac import KEY_BYTES, MacKeyError
 from engine.iso8583.message import Message, as_repeat
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import ECHO_TEST
 from tests.support.actors.network.links import entry_of, managing, running_link
 from tests.support.actors.network.support import Peer, request
@@ -28,8 +27,8 @@ KEY = bytes(range(16))
 def sealed(message: Message, algorithm: str = "aes-cmac", key: bytes = KEY) -> bytes:
     """The frame of ``message`` with its MAC, computed without ``LinkMac``."""
     number = 128 if max(message.fields) > 64 else 64
-    payload = encode(Message(message.mti, message.fields | {number: "0" * 16}))[:-16]
-    return frame(payload + mac_of(algorithm, key, payload).hex().upper().encode())
+    payload = ISO87_ASCII.encode(Message(message.mti, message.fields | {number: "0" * 16}))[:-16]
+    return ISO87_ASCII.framing.frame(payload + mac_of(algorithm, key, payload).hex().upper().encode())
 
 
 async def answer_to(peer: Peer, sent: bytes, algorithm: str = "aes-cmac") -> Message:
@@ -37,7 +36,7 @@ async def answer_to(peer: Peer, sent: bytes, algorithm: str = "aes-cmac") -> Mes
     peer.writer.write(sent)
     payload = await peer.receive_bytes()
     assert payload[-16:] == mac_of(algorithm, KEY, payload[:-16]).hex().upper().encode()
-    return decode(payload)
+    return ISO87_ASCII.decode(payload)
 
 
 @pytest.mark.parametrize("algorithm", KEY_BYTES)
@@ -60,12 +59,14 @@ async def test_wrong_or_missing_mac_gets_63_and_reaches_no_owner(
     message = request(1, mti)
     right = sealed(message)
     sent = {
-        "missing": frame(encode(message)),
+        "missing": ISO87_ASCII.framing.frame(ISO87_ASCII.encode(message)),
         "wrong": right[:-16] + b"0123456789ABCDEF",
         "other_key": sealed(message, key=bytes(16)),
         "malformed": right[:-16] + b"0123456789ABCDEX",
         "altered": right.replace(b"000000001234", b"000000009234"),
-        "wrong_field": frame(encode(Message(mti, message.fields | {64: "0" * 16, 90: ORIGINAL}))),
+        "wrong_field": ISO87_ASCII.framing.frame(
+            ISO87_ASCII.encode(Message(mti, message.fields | {64: "0" * 16, 90: ORIGINAL}))
+        ),
     }[fault]
     async with running_link(card_secrets, entry_of(mac=MacEntry("aes-cmac", KEY, None))) as harness:
         async with harness.peer() as peer:
@@ -88,7 +89,7 @@ async def test_network_management_needs_no_mac_but_no_wrong_one_passes(card_secr
     entry = entry_of(mac=MacEntry("aes-cmac", KEY, None))
     async with running_link(card_secrets, entry) as harness, harness.peer() as peer:
         echo = managing(ECHO_TEST)
-        assert (await answer_to(peer, frame(encode(echo)))).fields[39] == "00"
+        assert (await answer_to(peer, ISO87_ASCII.framing.frame(ISO87_ASCII.encode(echo)))).fields[39] == "00"
         assert (await answer_to(peer, sealed(echo))).fields[39] == "00"
         assert (await answer_to(peer, sealed(echo, key=bytes(16)))).fields[39] == "63"
 

@@ -9,9 +9,8 @@ import pytest
 from actors.network.card_secrets import CardSecrets
 from actors.network.links.entry import MacEntry
 from actors.network.links.mac import LinkMac
-from engine.iso8583.codec import decode
-from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import ECHO_TEST, KEY_CHANGE, SIGN_OFF, SIGN_ON
 from tests.support.actors.network.links import (
     confirm,
@@ -167,13 +166,13 @@ class KeyFile:
 
 
 def sealed(message: Message, key: bytes) -> bytes:
-    return frame(LinkMac(MacEntry("aes-cmac", key, None)).encode(message, key))
+    return ISO87_ASCII.framing.frame(LinkMac(MacEntry("aes-cmac", key, None)).encode(message, key))
 
 
 async def received(peer: Peer, key: bytes) -> Message:
     """The next message, whose MAC must be right under ``key``."""
     payload = await peer.receive_bytes()
-    message = decode(payload)
+    message = ISO87_ASCII.decode(payload)
     assert LinkMac(MacEntry("aes-cmac", key, None)).verify(message, payload) == key
     return message
 

@@ -12,16 +12,13 @@ from actors.network.lookup import Lookup
 from actors.network.simulation_store import PreparedFollowUp, RecordedSimulation, Simulation, StateChange
 from engine.iso8583.message import Message
 from engine.iso8583.respond import refusal
-from engine.pan import Masked, Pan
 from engine.simulation import ForcePostRequest, SaleState
-from tests.support.actors.network.support import CARD_ID, PAN
+from tests.support.actors.network.support import CARD_ID, CREDENTIALS
 
 
 def card_lookup() -> Lookup[str, CardCredentials]:
     async def fetch(card_ids: list[str]) -> dict[str, CardCredentials]:
-        return {
-            card_id: CardCredentials(Pan(PAN), Masked("2911")) for card_id in card_ids if card_id == CARD_ID
-        }
+        return {card_id: CREDENTIALS for card_id in card_ids if card_id == CARD_ID}
 
     return Lookup(fetch, 10)
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from actors.network.card_secrets import CardSecrets
-from actors.network.cards import CardsByDigest, IssuedCard
+from actors.network.cards import CardCredentials, CardsByDigest, IssuedCard
 from actors.network.edge import Edge
 from actors.network.exchange import MessageCommand
 from actors.network.lookup import Lookup
@@ -21,12 +21,18 @@ from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
 from engine.iso8583.message import Message
 from engine.iso8583.profiles import ISO87_ASCII
+from engine.iso8583.track2 import write_track_2
+from engine.pan import Masked, Pan
 from engine.replies import NotExecuted, Reply, WireAnswer
 from tests.support.engine.iso8583.messages import EXAMPLE
 
 PAN = EXAMPLE["2"]
 CARD_ID = "01900000-0000-7000-8000-0000000000a7"
 CARD = IssuedCard(CARD_ID, 2029, 11, "1")
+CREDENTIALS = CardCredentials(
+    Pan(PAN), Masked("2911"), write_track_2(PAN, "2911", "123"), write_track_2(PAN, "2911", "456")
+)
+"""The data that a terminal reads from the card; the values in its tracks are made up."""
 WAIT_SECONDS = 60.0
 FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
 
