@@ -11,7 +11,6 @@ from psec.mac import generate_retail_mac
 from actors.vault import aes_cmac, mac_of
 from engine.iso8583.elements import ElementError
 from engine.iso8583.mac import (
-from engine.iso8583.profiles import ISO87_ASCII
     MAC_BYTES,
     PLACEHOLDER,
     MacKeyError,
@@ -23,6 +22,7 @@ from engine.iso8583.profiles import ISO87_ASCII
     with_mac,
 )
 from engine.iso8583.message import Message
+from engine.iso8583.profiles import ISO87_ASCII
 from tests.support.engine.iso8583.messages import message
 
 DES_KEYS = bytes.fromhex("0123456789ABCDEFFEDCBA9876543210")

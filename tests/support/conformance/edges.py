@@ -16,10 +16,11 @@ async def edges_of(installation: Installation) -> AsyncIterator[dict[str, tuple[
     """The address of an edge for each shipped profile. The installation's own edge has the default one."""
     role = installation.peers.roles["edge"]
     assert isinstance(role, EdgeRole)
+    (link,) = role.links
     async with AsyncExitStack() as stack:
         addresses = {}
         for name, profile in SHIPPED.items():
-            edge = Edge(role.respondent, profile=profile)
+            edge = Edge(link.respondent, profile=profile)
             addresses[name] = await edge.start("127.0.0.1", 0)
             stack.push_async_callback(edge.stop)
         yield addresses
