@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.codec import decode, encode
 from engine.iso8583.content import AuthorizationRequest, read
 from engine.iso8583.emv_tlv import shown
+from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.terminal import MASTERCARD, VISA, chip_data
 from engine.pan import Pan
 
@@ -29,7 +29,7 @@ def test_data_describe_the_sale() -> None:
     request = authorization_request(
         msgspec.structs.replace(SALE, chip=chip_data(SALE, REFERENCES)), REFERENCES
     )
-    content = read(decode(encode(request)))
+    content = read(ISO87_ASCII.decode(ISO87_ASCII.encode(request)))
     assert isinstance(content, AuthorizationRequest)
     tags = dict(each.split("=") for each in shown(content.chip, content.pan))
     assert (tags["9F02"], tags["5F2A"], tags["9F1A"], tags["9A"]) == (
