@@ -1,5 +1,7 @@
 """The benchmark: `make bench`, or `python -m loadtests.bench --help`.
 
+``--against COMMIT`` also measures an earlier commit of this repository, in turn with the present code.
+
 It starts an installation of its own, loads it and its rivals in short alternating slices (A B C A B C …),
 prints a report, and stops all processes it started. It is not a test: figures depend on the machine and on
 other load, so the report says how busy other processes were.
@@ -20,17 +22,20 @@ from tempfile import TemporaryDirectory, mkdtemp
 import msgspec
 
 from loadtests.figures import Slice
-from loadtests.generators.http import HttpError
+from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import held_minor
 from loadtests.generators.workload import AMOUNT_MINOR
+from loadtests.harness.checkout import Checkout, CheckoutError, check_out, find_commit
 from loadtests.harness.children import ChildError, one_line
+from loadtests.harness.footprint import Footprint, footprint
 from loadtests.harness.machine import fsync_ms, machine, niceness
 from loadtests.harness.servers import BenchServers, ServerPlan
-from loadtests.harness.slices import idle_cpu, measure
+from loadtests.harness.slices import measure
 from loadtests.harness.systems import OURS, RIVALS
 from loadtests.options import count, positive
 from loadtests.reports.page import page
-from loadtests.reports.publish import FOLDER, insert, write
+from loadtests.reports.planning import planning
+from loadtests.reports.publish import FOLDER, NoMarksError, check_marks, insert_found, write
 from loadtests.reports.report import BenchReport, Proof
 from loadtests.workloads import FAR_MS, WORKLOADS, Workload
 
@@ -42,6 +47,8 @@ STAND_IN_CARDS = 300
 CAPPED_CARDS = 20
 CAPPED_SALES = 10_000
 FAR_CARDS = 300
+SECTIONS = ("report", "ahead", "capacity", "cost")
+"""The marks that ``--into`` looks for in a document."""
 
 _EPILOG = """
 workloads:
@@ -98,7 +105,17 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="for bench.md, bench.json (single slices too) and bench.html (plots) [var/bench]",
     )
     parser.add_argument(
-        "--into", type=Path, metavar="FILE", help="put the text between the marks of this document, too"
+        "--against",
+        metavar="COMMIT",
+        help="also measure this commit of the repository: a hash, a tag or a branch",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="put the report, or the figures to plan with, between the marks of this document; repeatable",
     )
     return parser.parse_args(given)
 
@@ -139,7 +156,18 @@ def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tupl
     )
 
 
-async def run(options: argparse.Namespace, workloads: list[Workload], folder: Path) -> BenchReport:
+def not_compared(workloads: list[Workload]) -> list[str]:
+    """The names of the workloads that cannot run on an earlier commit. Raises ValueError if none can."""
+    names = [each.name for each in workloads if each.outside is None]
+    if len(names) == len(workloads):
+        can = ", ".join(each.name for each in WORKLOADS if each.outside is not None)
+        raise ValueError(f"{', '.join(names)}: inside the process, so no other commit can run it; {can} can")
+    return names
+
+
+async def run(
+    options: argparse.Namespace, workloads: list[Workload], folder: Path, checkout: Checkout | None = None
+) -> BenchReport:
     """Measure ``workloads``, first with the near database, then with the far one."""
     measuring = asyncio.current_task()
     assert measuring is not None, "called as a task"
@@ -150,9 +178,11 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
         database={},
         fsync_ms=fsync_ms(folder),
         plan={"seconds": options.seconds, "rounds": options.rounds},
-        idle_cpu={},
+        footprints=[],
         titles={each.name: each.title for each in workloads},
         uniform={each.name: each.uniform for each in workloads if each.uniform},
+        against="" if checkout is None else checkout.about,
+        not_compared=[] if checkout is None else not_compared(workloads),
         slices=[],
     )
     began = time.monotonic()
@@ -163,7 +193,9 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
             plan = plan_of(options, chosen_here, rivals)
             where = Path(mkdtemp(dir=folder))
             try:
-                await _on_one_installation(options, chosen_here, plan, where, report)
+                compared = any(each.outside is not None for each in chosen_here)
+                beside = checkout if compared else None
+                await _on_one_installation(options, chosen_here, plan, where, report, beside)
             except (ChildError, HttpError) as failure:
                 # The measurements so far are still reported.
                 report.failures.append(one_line(failure))
@@ -178,15 +210,17 @@ async def _on_one_installation(
     plan: ServerPlan,
     folder: Path,
     report: BenchReport,
+    checkout: Checkout | None,
 ) -> None:
-    beside = ", ".join(plan.rivals) or "no rival"
+    earlier = [] if checkout is None else [checkout.commit.name]
+    beside = ", ".join((*earlier, *plan.rivals)) or "no rival"
     _say(f"Starting an installation, {plan.cards} cards, and {beside} ...")
-    async with BenchServers(folder, plan) as servers:
+    async with BenchServers(folder, plan, checkout=checkout) as servers:
         if not report.database:
             report.plan |= msgspec.to_builtins(plan)
             report.machine["niceness"] = niceness(servers.ours.labels)
         if not plan.far_ms:
-            report.idle_cpu = await idle_cpu(servers.ours, IDLE_SECONDS)
+            report.footprints = await _footprints(servers)
         report.database = report.database or await servers.inside.ask("database")
         slices: list[Slice] = []
         for workload in workloads:
@@ -201,12 +235,26 @@ async def _on_one_installation(
         report.proofs += await _proofs(servers, slices)
 
 
+async def _footprints(servers: BenchServers) -> list[Footprint]:
+    found = [await footprint(servers.ours, servers.start_seconds, IDLE_SECONDS)]
+    if servers.earlier is not None:
+        about = servers.earlier
+        found.append(await footprint(about.system, about.start_seconds, IDLE_SECONDS))
+    return found
+
+
 async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     """Compare, for every system, the approvals that callers received with the holds in its books."""
     near = "" if not servers.plan.far_ms else ", far"
     proofs = []
     approved = sum(each.approved for each in slices if each.system == OURS)
-    proofs.append(Proof(f"{OURS}{near}", approved, await _held(servers, approved)))
+    held = await _held(servers.api, servers.every_id, approved)
+    proofs.append(Proof(f"{OURS}{near}", approved, held))
+    if servers.earlier is not None:
+        earlier = servers.earlier
+        approved = sum(each.approved for each in slices if each.system == earlier.system.name)
+        held = await _held(earlier.api, earlier.card_ids, approved)
+        proofs.append(Proof(earlier.system.name, approved, held))
     for rival in servers.rivals.values():
         names = {system.name for system in rival.systems}
         approved = sum(each.approved for each in slices if each.system in names)
@@ -214,11 +262,11 @@ async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     return proofs
 
 
-async def _held(servers: BenchServers, approved: int) -> int:
+async def _held(api: Api, card_ids: list[str], approved: int) -> int:
     """The number of approvals whose hold exists; the last simulated spends may still be open."""
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while True:
-        held = await held_minor(servers.api, servers.every_id) // AMOUNT_MINOR
+        held = await held_minor(api, card_ids) // AMOUNT_MINOR
         if held >= approved or time.monotonic() > deadline:
             return held
 
@@ -227,11 +275,9 @@ async def _round(servers: BenchServers, workload: Workload, seconds: float, numb
     """One slice of each system; every other round runs in reverse order, so that no system is always last."""
     slices = []
     for system in servers.systems if number % 2 == 0 else reversed(servers.systems):
-        if system.name in workload.loads:
-            load = workload.loads[system.name](servers)
-            found = await measure(
-                workload.name, system, load, servers.inside, warm_seconds=WARM_SECONDS, seconds=seconds
-            )
+        load = workload.load(system.name, servers)
+        if load is not None:
+            found = await measure(workload.name, system, load, warm_seconds=WARM_SECONDS, seconds=seconds)
             _say(
                 f"  {workload.name:<14} {system.name:<18} {found.decisions_per_second:8,.0f}/s"
                 f"  p50 {found.p50_ms:7.1f} ms  p99 {found.p99_ms:7.1f} ms"
@@ -247,21 +293,34 @@ def main() -> None:
     try:
         workloads = chosen(options.only)
         chosen_rivals(options.rivals)
-    except ValueError as wrong:
+        for document in options.into:
+            check_marks(document, SECTIONS)
+        commit = None
+        if options.against is not None:
+            commit = find_commit(options.against)
+            left_out = not_compared(workloads)
+            if left_out:
+                _say(f"Inside the process, so not compared with {commit.name}: {', '.join(left_out)}")
+    except (ValueError, NoMarksError, CheckoutError) as wrong:
         raise SystemExit(f"bench: {wrong}") from None
     with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        try:
+            checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
+        except CheckoutError as wrong:
+            raise SystemExit(f"bench: {wrong}") from None
         # select() takes microseconds where epoll takes milliseconds: an open loop keeps its schedule.
         loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
         try:
             with asyncio.Runner(loop_factory=loop_factory) as runner:
-                report = runner.run(run(options, workloads, Path(folder)))
+                report = runner.run(run(options, workloads, Path(folder), checkout))
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise SystemExit("bench: interrupted; everything it had started is stopped") from None
     print(f"\n{report.text()}")
     files = write(options.report, "bench", report.text(), report.json(), page(report))
     _say(f"Written: {', '.join(map(str, files))}")
-    if options.into is not None:
-        insert(options.into, "report", report.text())
+    sections = {"report": report.text()} | planning(report)
+    for document in options.into:
+        insert_found(document, sections)
     if report.failures:
         raise SystemExit(f"bench: {'; '.join(report.failures)}")
     if any(proof.held < proof.approved for proof in report.proofs):
