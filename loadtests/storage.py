@@ -24,16 +24,17 @@ from loadtests.harness.front import Front
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import TableBytes, growth
 from loadtests.harness.systems import OURS, System
-from loadtests.options import count, positive
+from loadtests.options import count
 from loadtests.reports.publish import NoMarksError, check_marks, insert_found
 from loadtests.reports.stored import Stored, text
 
 CARDS: Final = 1_000
 CONNECTIONS: Final = 4
 IN_FLIGHT: Final = 128
-PRIMING_SECONDS: Final = 2.0
-DECISIONS_MIN: Final = 1_000
-"""With fewer, the empty rest of the last pages would count for too much."""
+PRIMING_ROUNDS: Final = 5
+"""Decisions of each card before the measured ones."""
+POLL_SECONDS: Final = 0.05
+LOAD_SECONDS_MAX: Final = 600.0
 SECTIONS: Final = ("storage",)
 
 
@@ -44,7 +45,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=positive, default=10.0, help="length of the load [%(default)s]")
+    parser.add_argument(
+        "--decisions",
+        type=count,
+        default=20_000,
+        help="decisions to measure; with few, the unused rest of the last pages counts [%(default)s]",
+    )
     parser.add_argument("--cards", type=count, default=CARDS, help="cards to draw from [%(default)s]")
     parser.add_argument("--against", metavar="COMMIT", help="also measure this commit of the repository")
     parser.add_argument(
@@ -61,28 +67,26 @@ async def run(options: argparse.Namespace, folder: Path, checkout: Checkout | No
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     plan = ServerPlan(cards=options.cards)
     async with BenchServers(folder, plan, checkout=checkout) as servers:
-        found = [await stored(OURS, servers, servers.ours, options.seconds)]
+        found = [await stored(OURS, servers, servers.ours, options.decisions)]
         if servers.earlier is not None:
             earlier = servers.earlier
-            found.append(await stored(earlier.system.name, earlier, earlier.system, options.seconds))
+            found.append(await stored(earlier.system.name, earlier, earlier.system, options.decisions))
         return found
 
 
-async def stored(name: str, front: Front, system: System, seconds: float) -> Stored:
-    """Approve spends for ``seconds`` and measure what they wrote. Raises ChildError."""
+async def stored(name: str, front: Front, system: System, decisions: int) -> Stored:
+    """Approve at least ``decisions`` spends and measure what they wrote. Raises ChildError."""
     meter, database = system.log, system.database
     if meter is None or database is None:
         raise ChildError(f"{name}: its database cannot be found")
-    # The first decision of a card updates rows that later ones find in place.
-    await _approve(front, PRIMING_SECONDS)
+    # The first decisions make room in the tables whose rows later ones update in place.
+    await _approve(front, PRIMING_ROUNDS * len(front.cards))
     rows, sizes = await _counted(meter, database)
     # Counting rows sets hint bits, which are logged, too; so the log is read next to the load.
     begin: int = await meter.ask("log_bytes")
-    approved = await _approve(front, seconds)
+    approved = await _approve(front, decisions)
     end: int = await meter.ask("log_bytes")
     rows_after, sizes_after = await _counted(meter, database)
-    if approved < DECISIONS_MIN:
-        raise ChildError(f"{name}: {approved} decisions are too few; use more --seconds")
     return Stored(
         system=name,
         decisions=approved,
@@ -100,12 +104,18 @@ async def _counted(meter: Helper, database: str) -> tuple[dict[str, int], TableB
     return rows, sizes
 
 
-async def _approve(front: Front, seconds: float) -> int:
-    """The number of approvals. Raises ChildError if a spend was refused or lost."""
+async def _approve(front: Front, decisions: int) -> int:
+    """The number of approvals, at least ``decisions``. Raises ChildError if a spend was refused or lost."""
     load = WireLoad([front.edge], front.cards, connections=CONNECTIONS, in_flight=IN_FLIGHT)
     await load.start()
-    await asyncio.sleep(seconds)
-    samples = await load.stop()
+    try:
+        async with asyncio.timeout(LOAD_SECONDS_MAX):
+            while load.answers < decisions:  # noqa: ASYNC110 - an event for each answer would cost more
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise ChildError(f"{load.answers} of {decisions} spends were decided in time") from None
+    finally:
+        samples = await load.stop()
     if samples.refused or samples.lost:
         raise ChildError(f"{samples.refused} spends were refused and {samples.lost} lost")
     return samples.approved

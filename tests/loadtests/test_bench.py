@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.bench import arguments, chosen, chosen_rivals, plan_of
+from loadtests.bench import arguments, chosen, chosen_rivals, not_compared, plan_of
 from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
 from loadtests.workloads import FAR_MS, WORKLOADS
 
@@ -50,3 +50,15 @@ def test_rivals_are_chosen_by_name() -> None:
     assert chosen_rivals("") == ()
     with pytest.raises(ValueError, match="no such rival: nobody; known are row locks, "):
         chosen_rivals("row locks,nobody")
+
+
+def test_workloads_inside_the_process_are_not_compared_with_another_commit() -> None:
+    names = not_compared(chosen(""))
+    assert set(names) >= {"router", "router-open", "stand-in", "far"}
+    assert not set(names) & {"wire", "wire-hot", "wire-open", "life", "rest", "rest-few", "rest-open"}
+    assert not_compared(chosen("wire,rest")) == []
+
+
+def test_a_comparison_without_a_workload_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"router, far: inside the process, .*; wire, .* can"):
+        not_compared(chosen("router,far"))
