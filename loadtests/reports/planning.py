@@ -49,16 +49,24 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     busy_per_second: float
     busy_cpu_us: float
     """Server CPU of a decision at saturation, idle work included."""
-    log_bytes: float
+    paced_log_bytes: float
+    busy_log_bytes: float
     kept_bytes: float
     """Rows and indexes of a decision."""
 
     def cores_used(self, per_second: float) -> float:
         """An upper bound on the cores that ``per_second`` decisions use."""
-        each_us = self.paced_cpu_us - self.idle_cores * 1e6 / self.paced_per_second
-        paced = self.idle_cores + per_second * each_us / 1e6
-        saturated = self.busy_per_second * self.busy_cpu_us / 1e6
-        return max(min(paced, saturated), per_second * self.busy_cpu_us / 1e6)
+        each = self.paced_cpu_us / 1e6 - self.idle_cores / self.paced_per_second
+        return self._bound(per_second, each, self.busy_cpu_us / 1e6, self.idle_cores)
+
+    def log_bytes_a_second(self, per_second: float) -> float:
+        """An upper bound on the log that ``per_second`` decisions write in a second."""
+        return self._bound(per_second, self.paced_log_bytes, self.busy_log_bytes)
+
+    def _bound(self, per_second: float, paced: float, busy: float, idle: float = 0.0) -> float:
+        """The bound at the head of this module, from the amounts for each decision at both measured rates."""
+        saturated = self.busy_per_second * busy
+        return max(min(idle + per_second * paced, saturated), per_second * busy)
 
     def cores_provided(self, per_second: float) -> float:
         """The cores to provide, so that ``FREE_SHARE`` of them stays free."""
@@ -79,8 +87,9 @@ def planning(report: BenchReport) -> dict[str, str]:
     inputs = inputs_of(report)
     sections = {"ahead": ahead(report), "capacity": capacity(report)}
     sections["cost"] = "" if inputs is None else cost(inputs)
-    origin = ", ".join(str(report.machine[name]) for name in _ORIGIN if name in report.machine)
-    return {name: text and f"Measured on {origin}.\n\n{text}" for name, text in sections.items()}
+    about = {name: report.machine.get(name, "") for name in ("day", "cpu", "python")}
+    origin = f"Measured on {about['day']}: {about['cpu']}; Python {about['python']}."
+    return {name: text and f"{origin}\n\n{text}" for name, text in sections.items()}
 
 
 def inputs_of(report: BenchReport) -> Inputs | None:
@@ -95,7 +104,8 @@ def inputs_of(report: BenchReport) -> Inputs | None:
         paced_cpu_us=paced.server_cpu_us,
         busy_per_second=busy.decisions_per_second,
         busy_cpu_us=busy.server_cpu_us,
-        log_bytes=busy.wal_bytes,
+        paced_log_bytes=paced.wal_bytes or busy.wal_bytes,
+        busy_log_bytes=busy.wal_bytes,
         kept_bytes=_kept(busy),
     )
 
@@ -106,7 +116,8 @@ def cost(inputs: Inputs) -> str:
         f"idle: {inputs.idle_cores:.3f} cores",
         f"at {inputs.paced_per_second:,.0f}/s: {inputs.paced_cpu_us:,.0f} µs of server CPU for each decision",
         f"at saturation ({inputs.busy_per_second:,.0f}/s): {inputs.busy_cpu_us:,.0f} µs",
-        f"log: {inputs.log_bytes:,.0f} bytes for each decision; rows and indexes: {inputs.kept_bytes:,.0f}",
+        f"log: {inputs.paced_log_bytes:,.0f} and {inputs.busy_log_bytes:,.0f} bytes for each decision at these"
+        f" two rates; rows and indexes: {inputs.kept_bytes:,.0f} bytes",
         f"assumed: a core costs {CORE_MONTH:g} a month, a gigabyte {GIGABYTE_MONTH:.2f} a month, and rows are"
         f" kept for {MONTHS_KEPT} months",
     )
@@ -119,7 +130,7 @@ _COST: Final = (
     "decisions/s",
     "cores used, at most",
     "cores to provide",
-    "log MB/s",
+    "log MB/s, at most",
     "rows + indexes, GB a month",
     "money a month",
     "money for a million decisions",
@@ -132,7 +143,7 @@ def _cost_row(inputs: Inputs, rate: float) -> tuple[str, ...]:
         f"{rate:,}",
         f"{inputs.cores_used(rate):.2f}",
         f"{inputs.cores_provided(rate):.1f}",
-        f"{rate * inputs.log_bytes / 1e6:,.2g}",
+        f"{inputs.log_bytes_a_second(rate) / 1e6:,.2g}",
         f"{inputs.gigabytes_a_month(rate):,.0f}",
         f"{money:,.0f}",
         f"{money / (rate * MONTH_SECONDS) * 1e6:,.2f}",
@@ -187,7 +198,6 @@ def ahead(report: BenchReport) -> str:
     return table(head, [row for _, row in sorted(rows)]) if rows else ""
 
 
-_ORIGIN: Final = ("day", "cpu", "python")
 _AHEAD_BY: Final = ("decisions_per_second", "server_cpu_us")
 
 

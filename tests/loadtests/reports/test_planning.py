@@ -32,7 +32,8 @@ INPUTS = Inputs(
     paced_cpu_us=2_000.0,
     busy_per_second=6_000.0,
     busy_cpu_us=250.0,
-    log_bytes=4_000.0,
+    paced_log_bytes=9_000.0,
+    busy_log_bytes=4_000.0,
     kept_bytes=2_000.0,
 )
 
@@ -43,10 +44,12 @@ def measured(**changes: object) -> BenchReport:
     busy: dict[str, object] = {"server_cpu_us": 250.0, "wal_bytes": 4_000.0, "tables": sizes, "decided": 100}
     slices: list[Slice] = [
         slice_of(6_000.0, **busy),
-        slice_of(500.0, workload="wire-open", server_cpu_us=2_000.0),
+        slice_of(500.0, workload="wire-open", server_cpu_us=2_000.0, wal_bytes=9_000.0),
     ]
     titles = {"wire": "over the wire", "wire-open": "at a rate"}
-    return report(slices=slices, titles=titles, machine={"day": "2026-11-23", "cpu": "test"}, **changes)
+    return report(
+        slices=slices, titles=titles, machine={"day": "2026-11-23", "cpu": "test", "python": "3"}, **changes
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,12 @@ def test_more_decisions_never_need_fewer_cores_or_less_money(rates: list[float])
         assert INPUTS.money_a_month(lower) <= INPUTS.money_a_month(higher)
 
 
+def test_log_is_bounded_by_that_of_saturation() -> None:
+    assert INPUTS.log_bytes_a_second(100) == pytest.approx(900_000)
+    assert INPUTS.log_bytes_a_second(5_000) == pytest.approx(24_000_000)
+    assert INPUTS.log_bytes_a_second(12_000) == pytest.approx(48_000_000)
+
+
 def test_money_is_for_provided_cores_and_kept_rows() -> None:
     gigabytes = 5_000 * MONTH_SECONDS * 2_000 / 1e9
     assert INPUTS.gigabytes_a_month(5_000) == pytest.approx(gigabytes)
@@ -90,13 +99,13 @@ def test_the_cost_names_its_inputs_and_each_rate() -> None:
     assert lines[0] == "- idle: 0.100 cores"
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     assert [row[0] for row in rows[1:]] == ["1", "100", "5,000"]
-    assert rows[3][1:5] == ["1.50", "3.0", "20", "26,300"]
+    assert rows[3][1:5] == ["1.50", "3.0", "24", "26,300"]
 
 
 def test_sections_say_where_the_figures_are_from() -> None:
     sections = planning(measured())
-    assert sections["capacity"].startswith("Measured on 2026-11-23, test.\n\n| workload ")
-    assert sections["cost"].startswith("Measured on 2026-11-23, test.\n\n- idle: ")
+    assert sections["capacity"].startswith("Measured on 2026-11-23: test; Python 3.\n\n| workload ")
+    assert sections["cost"].startswith("Measured on 2026-11-23: test; Python 3.\n\n- idle: ")
     assert "| over the wire | 6,000 " in sections["capacity"]
     assert "| hosts " in sections["capacity"]
     assert sections["ahead"] == "", "no rival was measured"
