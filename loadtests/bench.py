@@ -15,12 +15,12 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
+from loadtests.choices import arguments, chosen, chosen_rivals, not_compared
 from loadtests.figures import Slice
 from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import held_minor
@@ -31,13 +31,12 @@ from loadtests.harness.footprint import Footprint, footprint
 from loadtests.harness.machine import fsync_ms, machine, niceness
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import measure
-from loadtests.harness.systems import OURS, RIVALS
-from loadtests.options import count, positive
+from loadtests.harness.systems import OURS
 from loadtests.reports.page import page
 from loadtests.reports.planning import planning
-from loadtests.reports.publish import FOLDER, NoMarksError, check_marks, insert_found, write
+from loadtests.reports.publish import NoMarksError, check_marks, insert_found, write
 from loadtests.reports.report import BenchReport, Proof
-from loadtests.workloads import FAR_MS, WORKLOADS, Workload
+from loadtests.workloads import FAR_MS, Workload
 
 WARM_SECONDS = 0.4
 IDLE_SECONDS = 3.0
@@ -49,94 +48,6 @@ CAPPED_SALES = 10_000
 FAR_CARDS = 300
 SECTIONS = ("report", "ahead", "capacity", "cost")
 """The marks that ``--into`` looks for in a document."""
-
-_EPILOG = """
-workloads:
-{workloads}
-
-how it measures:
-  Latencies of open loops count from the instant at which a request was due. Server CPU is all processes of
-  the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted apart. In the
-  in-process workloads ("router ...") the callers count as servers of every system: ours contain the router,
-  the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
-  records of a sample. ops/docs/PERFORMANCE.md describes the rivals.
-"""
-
-
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    epilog = _EPILOG.format(workloads="\n".join(f"  {each.name:<14} {each.title}" for each in WORKLOADS))
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtests.bench",
-        description="Measure decisions per second, latency and CPU, ours and the rivals' in turn.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--seconds", type=positive, default=1.4, help="measured length of a slice [%(default)s]"
-    )
-    parser.add_argument(
-        "--rounds", type=count, default=3, help="slices of each workload and system [%(default)s]"
-    )
-    parser.add_argument("--only", default="", metavar="NAME,…", help="these workloads alone")
-    parser.add_argument(
-        "--rivals", default=",".join(RIVALS), metavar="NAME,…", help="these rivals alone [%(default)s]"
-    )
-    parser.add_argument(
-        "--cards", type=count, default=ServerPlan().cards, help="cards to draw from [%(default)s]"
-    )
-    parser.add_argument(
-        "--rival-processes",
-        type=count,
-        default=ServerPlan().rival_processes,
-        help="of each rival [%(default)s]",
-    )
-    parser.add_argument(
-        "--rival-connections",
-        type=count,
-        default=ServerPlan().rival_connections,
-        help="a rival's database connections, over all its processes [%(default)s]",
-    )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        default=FOLDER,
-        metavar="FOLDER",
-        help="for bench.md, bench.json (single slices too) and bench.html (plots) [var/bench]",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="COMMIT",
-        help="also measure this commit of the repository: a hash, a tag or a branch",
-    )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="put the report, or the figures to plan with, between the marks of this document; repeatable",
-    )
-    return parser.parse_args(given)
-
-
-def chosen(names: str) -> list[Workload]:
-    """The workloads in ``names`` (comma-separated); all of them when it is empty. Raises ValueError."""
-    known = {each.name: each for each in WORKLOADS}
-    wanted = [name for name in names.split(",") if name]
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise ValueError(f"no such workload: {', '.join(unknown)}; known are {', '.join(known)}")
-    return [known[name] for name in wanted] or list(WORKLOADS)
-
-
-def chosen_rivals(names: str) -> tuple[str, ...]:
-    """The rivals in ``names`` (comma-separated; none when it is empty). Raises ValueError."""
-    wanted = [name for name in names.split(",") if name]
-    unknown = [name for name in wanted if name not in RIVALS]
-    if unknown:
-        raise ValueError(f"no such rival: {', '.join(unknown)}; known are {', '.join(RIVALS)}")
-    return tuple(wanted)
 
 
 def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> ServerPlan:
@@ -154,15 +65,6 @@ def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tupl
         rival_connections=options.rival_connections,
         far_ms=FAR_MS if far else 0.0,
     )
-
-
-def not_compared(workloads: list[Workload]) -> list[str]:
-    """The names of the workloads that cannot run on an earlier commit. Raises ValueError if none can."""
-    names = [each.name for each in workloads if each.outside is None]
-    if len(names) == len(workloads):
-        can = ", ".join(each.name for each in WORKLOADS if each.outside is not None)
-        raise ValueError(f"{', '.join(names)}: inside the process, so no other commit can run it; {can} can")
-    return names
 
 
 async def run(

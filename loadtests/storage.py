@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -137,7 +138,8 @@ def main() -> None:
         raise SystemExit("storage: interrupted; everything it had started is stopped") from None
     print(text(found))
     if options.into is not None:
-        insert_found(options.into, {"storage": text(found)})
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        insert_found(options.into, {"storage": f"Measured on {day}.\n\n{text(found)}"})
 
 
 def _say(words: str) -> None:

@@ -116,8 +116,8 @@ def cost(inputs: Inputs) -> str:
         f"idle: {inputs.idle_cores:.3f} cores",
         f"at {inputs.paced_per_second:,.0f}/s: {inputs.paced_cpu_us:,.0f} µs of server CPU for each decision",
         f"at saturation ({inputs.busy_per_second:,.0f}/s): {inputs.busy_cpu_us:,.0f} µs",
-        f"log: {inputs.paced_log_bytes:,.0f} and {inputs.busy_log_bytes:,.0f} bytes for each decision at these"
-        f" two rates; rows and indexes: {inputs.kept_bytes:,.0f} bytes",
+        f"log of a decision at these two rates: {inputs.paced_log_bytes:,.0f} and"
+        f" {inputs.busy_log_bytes:,.0f} bytes; its rows and indexes: {inputs.kept_bytes:,.0f} bytes",
         f"assumed: a core costs {CORE_MONTH:g} a month, a gigabyte {GIGABYTE_MONTH:.2f} a month, and rows are"
         f" kept for {MONTHS_KEPT} months",
     )
