@@ -25,7 +25,7 @@ from loadtests.figures import Slice
 from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import held_minor
 from loadtests.generators.workload import AMOUNT_MINOR
-from loadtests.harness.checkout import Checkout, CheckoutError, check_out, find_commit
+from loadtests.harness.checkout import Checkout, CheckoutError, Commit, check_out, find_commit
 from loadtests.harness.children import ChildError, one_line
 from loadtests.harness.footprint import Footprint, footprint
 from loadtests.harness.machine import fsync_ms, machine, niceness
@@ -197,26 +197,13 @@ def main() -> None:
         chosen_rivals(options.rivals)
         for document in options.into:
             check_marks(document, SECTIONS)
-        commit = None
-        if options.against is not None:
-            commit = find_commit(options.against)
-            left_out = not_compared(workloads)
-            if left_out:
-                _say(f"Inside the process, so not compared with {commit.name}: {', '.join(left_out)}")
+        commit = None if options.against is None else find_commit(options.against)
+        left_out = [] if commit is None else not_compared(workloads)
     except (ValueError, NoMarksError, CheckoutError) as wrong:
         raise SystemExit(f"bench: {wrong}") from None
-    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
-        try:
-            checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
-        except CheckoutError as wrong:
-            raise SystemExit(f"bench: {wrong}") from None
-        # select() takes microseconds where epoll takes milliseconds: an open loop keeps its schedule.
-        loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
-        try:
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
-                report = runner.run(run(options, workloads, Path(folder), checkout))
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise SystemExit("bench: interrupted; everything it had started is stopped") from None
+    if left_out:
+        _say(f"Inside the process, so not compared with another commit: {', '.join(left_out)}")
+    report = _measured(options, workloads, commit)
     print(f"\n{report.text()}")
     files = write(options.report, "bench", report.text(), report.json(), page(report))
     _say(f"Written: {', '.join(map(str, files))}")
@@ -227,6 +214,21 @@ def main() -> None:
         raise SystemExit(f"bench: {'; '.join(report.failures)}")
     if any(proof.held < proof.approved for proof in report.proofs):
         raise SystemExit("bench: approvals are missing from the balances")
+
+
+def _measured(options: argparse.Namespace, workloads: list[Workload], commit: Commit | None) -> BenchReport:
+    """The report of a run in a temporary folder."""
+    # select() takes microseconds where epoll takes milliseconds: an open loop keeps its schedule.
+    loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
+    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        try:
+            checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
+            with asyncio.Runner(loop_factory=loop_factory) as runner:
+                return runner.run(run(options, workloads, Path(folder), checkout))
+        except CheckoutError as wrong:
+            raise SystemExit(f"bench: {wrong}") from None
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise SystemExit("bench: interrupted; everything it had started is stopped") from None
 
 
 def _say(text: str) -> None:
