@@ -1,4 +1,4 @@
-"""An installation of an earlier commit that fails to start (``tests/integration/test_bench.py`` starts one)."""
+"""An installation of an earlier commit that fails to start; ``tests/integration`` starts one."""
 
 from __future__ import annotations
 
