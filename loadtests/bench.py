@@ -1,5 +1,7 @@
 """The benchmark: `make bench`, or `python -m loadtests.bench --help`.
 
+``--against COMMIT`` also measures an earlier commit of this repository, in turn with the present code.
+
 It starts an installation of its own, loads it and its rivals in short alternating slices (A B C A B C …),
 prints a report, and stops all processes it started. It is not a test: figures depend on the machine and on
 other load, so the report says how busy other processes were.
@@ -13,26 +15,28 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
+from loadtests.choices import arguments, chosen, chosen_rivals, not_compared
 from loadtests.figures import Slice
-from loadtests.generators.http import HttpError
+from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import held_minor
 from loadtests.generators.workload import AMOUNT_MINOR
+from loadtests.harness.checkout import Checkout, CheckoutError, Commit, check_out, find_commit
 from loadtests.harness.children import ChildError, one_line
+from loadtests.harness.footprint import Footprint, footprint
 from loadtests.harness.machine import fsync_ms, machine, niceness
 from loadtests.harness.servers import BenchServers, ServerPlan
-from loadtests.harness.slices import idle_cpu, measure
-from loadtests.harness.systems import OURS, RIVALS
-from loadtests.options import count, positive
+from loadtests.harness.slices import measure
+from loadtests.harness.systems import OURS
 from loadtests.reports.page import page
-from loadtests.reports.publish import FOLDER, insert, write
+from loadtests.reports.planning import planning
+from loadtests.reports.publish import NoMarksError, check_marks, insert_found, write
 from loadtests.reports.report import BenchReport, Proof
-from loadtests.workloads import FAR_MS, WORKLOADS, Workload
+from loadtests.workloads import FAR_MS, Workload
 
 WARM_SECONDS = 0.4
 IDLE_SECONDS = 3.0
@@ -42,84 +46,8 @@ STAND_IN_CARDS = 300
 CAPPED_CARDS = 20
 CAPPED_SALES = 10_000
 FAR_CARDS = 300
-
-_EPILOG = """
-workloads:
-{workloads}
-
-how it measures:
-  Latencies of open loops count from the instant at which a request was due. Server CPU is all processes of
-  the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted apart. In the
-  in-process workloads ("router ...") the callers count as servers of every system: ours contain the router,
-  the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
-  records of a sample. ops/docs/PERFORMANCE.md describes the rivals.
-"""
-
-
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    epilog = _EPILOG.format(workloads="\n".join(f"  {each.name:<14} {each.title}" for each in WORKLOADS))
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtests.bench",
-        description="Measure decisions per second, latency and CPU, ours and the rivals' in turn.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--seconds", type=positive, default=1.4, help="measured length of a slice [%(default)s]"
-    )
-    parser.add_argument(
-        "--rounds", type=count, default=3, help="slices of each workload and system [%(default)s]"
-    )
-    parser.add_argument("--only", default="", metavar="NAME,…", help="these workloads alone")
-    parser.add_argument(
-        "--rivals", default=",".join(RIVALS), metavar="NAME,…", help="these rivals alone [%(default)s]"
-    )
-    parser.add_argument(
-        "--cards", type=count, default=ServerPlan().cards, help="cards to draw from [%(default)s]"
-    )
-    parser.add_argument(
-        "--rival-processes",
-        type=count,
-        default=ServerPlan().rival_processes,
-        help="of each rival [%(default)s]",
-    )
-    parser.add_argument(
-        "--rival-connections",
-        type=count,
-        default=ServerPlan().rival_connections,
-        help="a rival's database connections, over all its processes [%(default)s]",
-    )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        default=FOLDER,
-        metavar="FOLDER",
-        help="for bench.md, bench.json (single slices too) and bench.html (plots) [var/bench]",
-    )
-    parser.add_argument(
-        "--into", type=Path, metavar="FILE", help="put the text between the marks of this document, too"
-    )
-    return parser.parse_args(given)
-
-
-def chosen(names: str) -> list[Workload]:
-    """The workloads in ``names`` (comma-separated); all of them when it is empty. Raises ValueError."""
-    known = {each.name: each for each in WORKLOADS}
-    wanted = [name for name in names.split(",") if name]
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise ValueError(f"no such workload: {', '.join(unknown)}; known are {', '.join(known)}")
-    return [known[name] for name in wanted] or list(WORKLOADS)
-
-
-def chosen_rivals(names: str) -> tuple[str, ...]:
-    """The rivals in ``names`` (comma-separated; none when it is empty). Raises ValueError."""
-    wanted = [name for name in names.split(",") if name]
-    unknown = [name for name in wanted if name not in RIVALS]
-    if unknown:
-        raise ValueError(f"no such rival: {', '.join(unknown)}; known are {', '.join(RIVALS)}")
-    return tuple(wanted)
+SECTIONS = ("report", "ahead", "capacity", "cost")
+"""The marks that ``--into`` looks for in a document."""
 
 
 def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> ServerPlan:
@@ -139,7 +67,9 @@ def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tupl
     )
 
 
-async def run(options: argparse.Namespace, workloads: list[Workload], folder: Path) -> BenchReport:
+async def run(
+    options: argparse.Namespace, workloads: list[Workload], folder: Path, checkout: Checkout | None = None
+) -> BenchReport:
     """Measure ``workloads``, first with the near database, then with the far one."""
     measuring = asyncio.current_task()
     assert measuring is not None, "called as a task"
@@ -150,9 +80,11 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
         database={},
         fsync_ms=fsync_ms(folder),
         plan={"seconds": options.seconds, "rounds": options.rounds},
-        idle_cpu={},
+        footprints=[],
         titles={each.name: each.title for each in workloads},
         uniform={each.name: each.uniform for each in workloads if each.uniform},
+        against="" if checkout is None else checkout.about,
+        not_compared=[] if checkout is None else not_compared(workloads),
         slices=[],
     )
     began = time.monotonic()
@@ -163,7 +95,9 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
             plan = plan_of(options, chosen_here, rivals)
             where = Path(mkdtemp(dir=folder))
             try:
-                await _on_one_installation(options, chosen_here, plan, where, report)
+                compared = any(each.outside is not None for each in chosen_here)
+                beside = checkout if compared else None
+                await _on_one_installation(options, chosen_here, plan, where, report, beside)
             except (ChildError, HttpError) as failure:
                 # The measurements so far are still reported.
                 report.failures.append(one_line(failure))
@@ -178,15 +112,17 @@ async def _on_one_installation(
     plan: ServerPlan,
     folder: Path,
     report: BenchReport,
+    checkout: Checkout | None,
 ) -> None:
-    beside = ", ".join(plan.rivals) or "no rival"
+    earlier = [] if checkout is None else [checkout.commit.name]
+    beside = ", ".join((*earlier, *plan.rivals)) or "no rival"
     _say(f"Starting an installation, {plan.cards} cards, and {beside} ...")
-    async with BenchServers(folder, plan) as servers:
+    async with BenchServers(folder, plan, checkout=checkout) as servers:
         if not report.database:
             report.plan |= msgspec.to_builtins(plan)
             report.machine["niceness"] = niceness(servers.ours.labels)
         if not plan.far_ms:
-            report.idle_cpu = await idle_cpu(servers.ours, IDLE_SECONDS)
+            report.footprints = await _footprints(servers)
         report.database = report.database or await servers.inside.ask("database")
         slices: list[Slice] = []
         for workload in workloads:
@@ -201,12 +137,26 @@ async def _on_one_installation(
         report.proofs += await _proofs(servers, slices)
 
 
+async def _footprints(servers: BenchServers) -> list[Footprint]:
+    found = [await footprint(servers.ours, servers.start_seconds, IDLE_SECONDS)]
+    if servers.earlier is not None:
+        about = servers.earlier
+        found.append(await footprint(about.system, about.start_seconds, IDLE_SECONDS))
+    return found
+
+
 async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     """Compare, for every system, the approvals that callers received with the holds in its books."""
     near = "" if not servers.plan.far_ms else ", far"
     proofs = []
     approved = sum(each.approved for each in slices if each.system == OURS)
-    proofs.append(Proof(f"{OURS}{near}", approved, await _held(servers, approved)))
+    held = await _held(servers.api, servers.every_id, approved)
+    proofs.append(Proof(f"{OURS}{near}", approved, held))
+    if servers.earlier is not None:
+        earlier = servers.earlier
+        approved = sum(each.approved for each in slices if each.system == earlier.system.name)
+        held = await _held(earlier.api, earlier.card_ids, approved)
+        proofs.append(Proof(earlier.system.name, approved, held))
     for rival in servers.rivals.values():
         names = {system.name for system in rival.systems}
         approved = sum(each.approved for each in slices if each.system in names)
@@ -214,11 +164,11 @@ async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     return proofs
 
 
-async def _held(servers: BenchServers, approved: int) -> int:
+async def _held(api: Api, card_ids: list[str], approved: int) -> int:
     """The number of approvals whose hold exists; the last simulated spends may still be open."""
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while True:
-        held = await held_minor(servers.api, servers.every_id) // AMOUNT_MINOR
+        held = await held_minor(api, card_ids) // AMOUNT_MINOR
         if held >= approved or time.monotonic() > deadline:
             return held
 
@@ -227,11 +177,9 @@ async def _round(servers: BenchServers, workload: Workload, seconds: float, numb
     """One slice of each system; every other round runs in reverse order, so that no system is always last."""
     slices = []
     for system in servers.systems if number % 2 == 0 else reversed(servers.systems):
-        if system.name in workload.loads:
-            load = workload.loads[system.name](servers)
-            found = await measure(
-                workload.name, system, load, servers.inside, warm_seconds=WARM_SECONDS, seconds=seconds
-            )
+        load = workload.load(system.name, servers)
+        if load is not None:
+            found = await measure(workload.name, system, load, warm_seconds=WARM_SECONDS, seconds=seconds)
             _say(
                 f"  {workload.name:<14} {system.name:<18} {found.decisions_per_second:8,.0f}/s"
                 f"  p50 {found.p50_ms:7.1f} ms  p99 {found.p99_ms:7.1f} ms"
@@ -247,25 +195,40 @@ def main() -> None:
     try:
         workloads = chosen(options.only)
         chosen_rivals(options.rivals)
-    except ValueError as wrong:
+        for document in options.into:
+            check_marks(document, SECTIONS)
+        commit = None if options.against is None else find_commit(options.against)
+        left_out = [] if commit is None else not_compared(workloads)
+    except (ValueError, NoMarksError, CheckoutError) as wrong:
         raise SystemExit(f"bench: {wrong}") from None
-    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
-        # select() takes microseconds where epoll takes milliseconds: an open loop keeps its schedule.
-        loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
-        try:
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
-                report = runner.run(run(options, workloads, Path(folder)))
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise SystemExit("bench: interrupted; everything it had started is stopped") from None
+    if left_out:
+        _say(f"Inside the process, so not compared with another commit: {', '.join(left_out)}")
+    report = _measured(options, workloads, commit)
     print(f"\n{report.text()}")
     files = write(options.report, "bench", report.text(), report.json(), page(report))
     _say(f"Written: {', '.join(map(str, files))}")
-    if options.into is not None:
-        insert(options.into, "report", report.text())
+    sections = {"report": report.text()} | planning(report)
+    for document in options.into:
+        insert_found(document, sections)
     if report.failures:
         raise SystemExit(f"bench: {'; '.join(report.failures)}")
     if any(proof.held < proof.approved for proof in report.proofs):
         raise SystemExit("bench: approvals are missing from the balances")
+
+
+def _measured(options: argparse.Namespace, workloads: list[Workload], commit: Commit | None) -> BenchReport:
+    """The report of a run in a temporary folder."""
+    # select() takes microseconds where epoll takes milliseconds: an open loop keeps its schedule.
+    loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
+    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        try:
+            checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
+            with asyncio.Runner(loop_factory=loop_factory) as runner:
+                return runner.run(run(options, workloads, Path(folder), checkout))
+        except CheckoutError as wrong:
+            raise SystemExit(f"bench: {wrong}") from None
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise SystemExit("bench: interrupted; everything it had started is stopped") from None
 
 
 def _say(text: str) -> None:

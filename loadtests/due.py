@@ -84,8 +84,7 @@ class DueBench:
 
         async def fall_due() -> None:
             await self._database.execute(_HOLDS_NOW.format(host=victim))
-            pids: dict[str, int] = await self._servers.inside.ask("pids", names=[victim])
-            os.kill(pids[victim], signal.SIGKILL)
+            os.kill(page.processes[victim], signal.SIGKILL)
 
         return await self._drain("holds past their expiry, of a host that has died", _HOLDS_DUE, fall_due)
 

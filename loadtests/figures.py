@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -58,6 +58,16 @@ class Window(msgspec.Struct, frozen=True):
         return self.end - self.begin
 
 
+class TableGrowth(msgspec.Struct, frozen=True):
+    """Bytes by which a table and its indexes grew on disk."""
+
+    row_bytes: int = 0
+    index_bytes: int = 0
+
+    def __add__(self, other: TableGrowth) -> TableGrowth:
+        return TableGrowth(self.row_bytes + other.row_bytes, self.index_bytes + other.index_bytes)
+
+
 class Slice(msgspec.Struct, kw_only=True):
     """The figures of one slice. Rates are per second, CPU is in microseconds per decision."""
 
@@ -82,6 +92,10 @@ class Slice(msgspec.Struct, kw_only=True):
     """Calls between processes per decision, on the way in."""
     wal_bytes: float | None = None
     """Bytes of write-ahead log (Redis: append-only file) per decision."""
+    tables: dict[str, TableGrowth] = {}
+    """Growth of each table during the whole slice, warm-up included."""
+    decided: int = 0
+    """Decisions of the whole slice, warm-up included."""
     approved: int = 0
     """Approvals of the whole slice, warm-up included."""
     refused: int = 0
@@ -117,7 +131,7 @@ def latencies_ms(samples: Samples, window: Window) -> list[float]:
 
 
 def median_slice(slices: Sequence[Slice]) -> Slice:
-    """The median of each figure over the slices of one workload and system; counts are summed."""
+    """The median of each figure over the slices of one workload and system; counts and growth are summed."""
     first = slices[0]
     figures: dict[str, Any] = {}
     for name in Slice.__struct_fields__:
@@ -130,7 +144,17 @@ def median_slice(slices: Sequence[Slice]) -> Slice:
     figures["server_parts_us"] = {
         part: statistics.median(each.server_parts_us.get(part, 0.0) for each in slices) for part in parts
     }
+    figures["tables"] = total_growth(each.tables for each in slices)
     return msgspec.structs.replace(first, **figures)
+
+
+def total_growth(grown: Iterable[Mapping[str, TableGrowth]]) -> dict[str, TableGrowth]:
+    """The sums by table."""
+    sums: dict[str, TableGrowth] = {}
+    for tables in grown:
+        for name, each in tables.items():
+            sums[name] = sums.get(name, TableGrowth()) + each
+    return sums
 
 
 class Ratio(msgspec.Struct, frozen=True):

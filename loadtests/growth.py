@@ -26,12 +26,13 @@ from loadtests.generators.http import HttpError
 from loadtests.generators.wire import WireLoad
 from loadtests.generators.workload import SALE
 from loadtests.harness.children import ChildError, Helper, one_line
+from loadtests.harness.footprint import idle_cpu
 from loadtests.harness.helper_load import HelperLoad
 from loadtests.harness.machine import fsync_ms, machine
 from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import resident_bytes
 from loadtests.harness.servers import BenchServers, ServerPlan
-from loadtests.harness.slices import idle_cpu, measure
+from loadtests.harness.slices import measure
 from loadtests.options import count, positive
 from loadtests.reports.grown import Grown, Point, Series
 from loadtests.reports.publish import FOLDER, insert, write
@@ -196,7 +197,6 @@ class Growing:
             name,
             self._servers.ours,
             load,
-            self._servers.inside,
             warm_seconds=WARM_SECONDS,
             seconds=self._seconds,
         )

@@ -22,7 +22,7 @@ from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import issue_cards
 from loadtests.generators.workload import Card
 from loadtests.harness.children import ChildError, Helper, Installation
-from loadtests.harness.servers import ray_address
+from loadtests.harness.front import ray_address
 from loadtests.users.plan import LoadPlan, write_plan
 
 ROOT: Final = Path(__file__).parents[1]

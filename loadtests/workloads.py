@@ -11,8 +11,9 @@ import msgspec
 from loadtests.generators.draws import DRAWS
 from loadtests.generators.lives import LifeLoad
 from loadtests.generators.rest import SpendLoad
-from loadtests.generators.wire import WireLoad
+from loadtests.generators.wire import Address, WireLoad
 from loadtests.generators.workload import SALE, SILENT_SALE, Load
+from loadtests.harness.front import Front
 from loadtests.harness.helper_load import HelperLoad
 from loadtests.harness.servers import BenchServers
 from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
@@ -28,6 +29,7 @@ REST_PER_SECOND = 100.0
 FAR_MS = 1.0
 
 Make = Callable[[BenchServers], Load]
+Outside = Callable[[Front], Load]
 IN_PROCESS = (OURS, *RIVALS)
 ON_POSTGRES = (OURS, ROW_LOCKS, BATCHES)
 
@@ -48,11 +50,20 @@ class Workload(msgspec.Struct, frozen=True):
     """Whether it runs once before the measurement, to activate cards and prepare statements."""
     uniform: str | None = None
     """The workload to compare with: the same load on uniform cards."""
+    outside: Outside | None = None
+    """Creates the load for the installation of an earlier commit; ``None`` for workloads inside the process,
+    which cannot call the code of another version."""
 
     @property
     def rivals(self) -> set[str]:
         """The rivals that must run."""
         return set(self.loads) - {OURS}
+
+    def load(self, system: str, servers: BenchServers) -> Load | None:
+        """The load for ``system``; ``None`` if it does not take part."""
+        if servers.earlier is not None and system == servers.earlier.system.name:
+            return None if self.outside is None else self.outside(servers.earlier)
+        return self.loads[system](servers) if system in self.loads else None
 
 
 def _inside(
@@ -87,12 +98,21 @@ def _stand_in(cards: Callable[[BenchServers], list[str]]) -> dict[str, Make]:
 
 
 def _wire(
-    systems: Sequence[str], draw: str = "uniform", *, in_flight: int = 0, per_second: float = 0.0
-) -> dict[str, Make]:
-    def load(servers: BenchServers, system: str) -> Load:
-        cards = servers.cards[:1] if draw == "hot" else servers.cards
+    name: str,
+    title: str,
+    draw: str = "uniform",
+    *,
+    in_flight: int = 0,
+    per_second: float = 0.0,
+    uniform: str | None = None,
+    primes: bool = False,
+) -> Workload:
+    """Spends over ISO 8583; rivals use the same edge."""
+
+    def spends(edges: Sequence[Address], front: Front) -> Load:
+        cards = front.cards[:1] if draw == "hot" else front.cards
         return WireLoad(
-            [servers.edge] if system == OURS else servers.rivals[system].edges,
+            edges,
             cards,
             connections=WIRE_CONNECTIONS,
             in_flight=in_flight,
@@ -100,11 +120,33 @@ def _wire(
             weights=None if draw == "hot" else DRAWS[draw](len(cards)),
         )
 
-    return {system: partial(load, system=system) for system in systems}
+    def rival(servers: BenchServers, system: str) -> Load:
+        return spends(servers.rivals[system].edges, servers)
+
+    rivals = {system: partial(rival, system=system) for system in ON_POSTGRES[1:]}
+    return _outside(
+        name, title, lambda front: spends([front.edge], front), rivals, uniform=uniform, primes=primes
+    )
 
 
-def _rest(in_flight: int) -> dict[str, Make]:
-    return {OURS: lambda servers: SpendLoad(servers.api, servers.card_ids, in_flight)}
+def _rest(
+    name: str, title: str, in_flight: int, *, per_second: float = 0.0, primes: bool = False
+) -> Workload:
+    def spends(front: Front) -> Load:
+        return SpendLoad(front.api, front.card_ids, in_flight, per_second=per_second)
+
+    return _outside(name, title, spends, primes=primes)
+
+
+def _lives(front: Front) -> Load:
+    return LifeLoad([front.edge], front.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES)
+
+
+def _outside(
+    name: str, title: str, load: Outside, rivals: Mapping[str, Make] | None = None, **about: Any
+) -> Workload:
+    """A workload through the interfaces of an installation."""
+    return Workload(name, title, {OURS: load, **(rivals or {})}, outside=load, **about)
 
 
 def _first(servers: BenchServers) -> list[str]:
@@ -153,48 +195,26 @@ WORKLOADS = (
         primes=True,
         uniform="router",
     ),
-    Workload(
-        "wire",
-        f"ISO 8583 over TCP, {IN_FLIGHT} in flight",
-        _wire(ON_POSTGRES, in_flight=IN_FLIGHT),
-        primes=True,
-    ),
-    Workload(
-        "wire-hot",
-        "ISO 8583 over TCP, all on one card",
-        _wire(ON_POSTGRES, "hot", in_flight=IN_FLIGHT),
-        uniform="wire",
-    ),
-    Workload(
+    _wire("wire", f"ISO 8583 over TCP, {IN_FLIGHT} in flight", in_flight=IN_FLIGHT, primes=True),
+    _wire("wire-hot", "ISO 8583 over TCP, all on one card", "hot", in_flight=IN_FLIGHT, uniform="wire"),
+    _wire(
         "wire-open",
         f"ISO 8583 over TCP, open loop at {OPEN_PER_SECOND:.0f}/s",
-        _wire(ON_POSTGRES, per_second=OPEN_PER_SECOND),
+        per_second=OPEN_PER_SECOND,
     ),
-    Workload(
+    _outside(
         "life",
         f"ISO 8583: spend, increment, reversal, clearing, refund, {LIVES} lives at a time",
-        {
-            OURS: lambda servers: LifeLoad(
-                [servers.edge], servers.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES
-            )
-        },
+        _lives,
         primes=True,
     ),
-    Workload(
-        "rest",
-        f"simulated spends over REST, {IN_FLIGHT} in flight",
-        _rest(IN_FLIGHT),
-        primes=True,
-    ),
-    Workload("rest-few", f"the same over REST, {REST_FEW} in flight", _rest(REST_FEW)),
-    Workload(
+    _rest("rest", f"simulated spends over REST, {IN_FLIGHT} in flight", IN_FLIGHT, primes=True),
+    _rest("rest-few", f"the same over REST, {REST_FEW} in flight", REST_FEW),
+    _rest(
         "rest-open",
         f"simulated spends over REST, open loop at {REST_PER_SECOND:.0f}/s",
-        {
-            OURS: lambda servers: SpendLoad(
-                servers.api, servers.card_ids, REST_FEW, per_second=REST_PER_SECOND
-            )
-        },
+        REST_FEW,
+        per_second=REST_PER_SECOND,
     ),
     Workload(
         "far",

@@ -119,6 +119,11 @@ class WireLoad:
     def counts_as_server(self) -> bool:
         return False
 
+    @property
+    def answers(self) -> int:
+        """Answers so far."""
+        return len(self._samples.done)
+
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         for number in range(self._count):

@@ -34,14 +34,29 @@ def one_line(failure: BaseException) -> str:
     return words if before is None else f"{words} (after: {one_line(before)})"
 
 
+class Version(msgspec.Struct, frozen=True):
+    """The code that a child process runs."""
+
+    command: tuple[str, ...]
+    """Python with its options, up to ``-m``."""
+    folder: Path | None = None
+    """The working folder; ``None``: that of this process."""
+    environment: dict[str, str] = {}
+
+
+THIS: Final = Version((sys.executable, "-m"))
+"""The code of this process."""
+
+
 class Installation:
     """``stanchion up`` on free ports and a folder of its own. ``start``, then ``stop``; a second ``stop`` is
     harmless."""
 
-    def __init__(self, var_dir: Path, environment: dict[str, str]) -> None:
+    def __init__(self, var_dir: Path, environment: dict[str, str], version: Version = THIS) -> None:
         """``environment``: variables on top of this process's own."""
         self._var_dir = var_dir
         self._environment = environment
+        self._version = version
         self._log = var_dir.with_name(f"{var_dir.name}.log")
         self._process: asyncio.subprocess.Process | None = None
 
@@ -57,10 +72,12 @@ class Installation:
         settings = {f"{_PREFIX}AUTO_CLEAR_SECONDS": "0"}
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "ops", "up", "--ports", "auto", "--var", str(self._var_dir)),
+                *self._version.command,
+                *("ops", "up", "--ports", "auto", "--var", str(self._var_dir)),
                 stdout=log,
                 stderr=log,
-                env=_inherited() | settings | self._environment,
+                cwd=self._version.folder,
+                env=inherited() | self._version.environment | settings | self._environment,
                 # A Ctrl-C at the terminal is for the benchmark, which then stops the installation.
                 start_new_session=True,
             )
@@ -98,10 +115,13 @@ class Installation:
 class Helper:
     """A process that answers requests over its pipe, one at a time (``ops.bench.pipe`` is the other end)."""
 
-    def __init__(self, environment: dict[str, str], module: str, *arguments: str) -> None:
+    def __init__(
+        self, environment: dict[str, str], module: str, *arguments: str, version: Version = THIS
+    ) -> None:
         """``environment``: variables on top of this process's own."""
-        self._environment = environment
-        self._command = (sys.executable, "-m", module, *arguments)
+        self._environment = version.environment | environment
+        self._command = (*version.command, module, *arguments)
+        self._folder = version.folder
         self._module = module
         self._process: asyncio.subprocess.Process | None = None
 
@@ -117,7 +137,8 @@ class Helper:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
-            env=_inherited() | self._environment,
+            cwd=self._folder,
+            env=inherited() | self._environment,
             limit=LINE_BYTES_MAX,
             start_new_session=True,
         )
@@ -154,6 +175,6 @@ class Helper:
             await process.wait()
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
     """This process's environment without Stanchion's settings, so that a developer's own do not leak in."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}

@@ -28,6 +28,7 @@ def machine() -> dict[str, Any]:
     """The machine and the versions, as text by name."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
+        "day": time.strftime("%Y-%m-%d", time.gmtime()),
         "cpu": f"{_cpu_model()}, {os.cpu_count()} cores, {memory_gb:.0f} GB",
         "kernel": platform.release(),
         "load average before": f"{os.getloadavg()[0]:.2f}",

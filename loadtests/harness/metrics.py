@@ -21,8 +21,8 @@ class Scrape(NamedTuple):
     at: float
     totals: dict[str, float]
     """Each metric's sum over all processes."""
-    processes: tuple[str, ...]
-    """Processes that report a process id; other samples describe the database."""
+    processes: dict[str, int]
+    """Process ids by the name of the process; other samples describe the database."""
 
 
 async def scrape(url: str) -> Scrape:
@@ -34,13 +34,13 @@ async def scrape(url: str) -> Scrape:
 def parse(text: str, at: float) -> Scrape:
     """Parse the text of the page."""
     totals: dict[str, float] = {}
-    processes: set[str] = set()
+    processes: dict[str, int] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
             if sample.name == PROCESS_ID:
-                processes.add(sample.labels["process"])
-    return Scrape(at, totals, tuple(sorted(processes)))
+                processes[sample.labels["process"]] = int(sample.value)
+    return Scrape(at, totals, processes)
 
 
 def _read(url: str) -> str:

@@ -1,4 +1,4 @@
-"""CPU time of processes, read from ``/proc`` (Linux), as the kernel accounts it.
+"""CPU time and memory of processes, read from ``/proc`` (Linux), as the kernel accounts it.
 
 A process tree counts as a whole: the CPU time of its living members, and that of ended members whose parents
 have reaped them. Kernel threads (page write-back, network interrupts) count only in
@@ -121,6 +121,17 @@ def resident_bytes(pids: Iterable[int], proc: Path = PROC) -> int:
         except OSError:
             continue
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def pss_bytes(pid: int, proc: Path = PROC) -> int:
+    """Proportional set size of one process: its own pages, and its share of pages that others also map. Zero
+    when it has ended, or belongs to another user."""
+    try:
+        text = (proc / str(pid) / "smaps_rollup").read_text("ascii")
+    except OSError:
+        return 0
+    sizes = [int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")]
+    return sum(sizes) * 1024
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

@@ -38,6 +38,8 @@ class RivalHost(Protocol):
     @property
     def inside(self) -> Helper: ...
     @property
+    def meter(self) -> Helper: ...
+    @property
     def var_dir(self) -> Path: ...
     @property
     def postmaster(self) -> int: ...
@@ -69,7 +71,7 @@ async def start_rivals(servers: RivalHost, errors: IO[bytes]) -> dict[str, Rival
 
 async def _start(servers: RivalHost, errors: IO[bytes], name: str) -> RivalProcesses:
     """Start a rival with processes of its own on PostgreSQL."""
-    await servers.inside.ask("make_rival_database", kind=KINDS[name])
+    database = await servers.inside.ask("make_rival_database", kind=KINDS[name])
     count, share = (
         servers.plan.rival_processes,
         servers.plan.rival_connections // servers.plan.rival_processes,
@@ -79,7 +81,8 @@ async def _start(servers: RivalHost, errors: IO[bytes], name: str) -> RivalProce
     rival = await _processes(servers, errors, name, count, max(1, share))
     labels = {helper.pid: "rival" for helper in rival.helpers}
     roots = (*labels, servers.postmaster)
-    rival.systems = [System(name, roots, labels, equipment=servers.equipment)]
+    system = System(name, roots, labels, servers.equipment, log=servers.meter, database=database)
+    rival.systems = [system]
     return rival
 
 

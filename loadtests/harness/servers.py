@@ -14,16 +14,17 @@ from loadtests.generators.http import Api
 from loadtests.generators.rest import issue_cards, issue_delegated_cards
 from loadtests.generators.wire import Address
 from loadtests.generators.workload import CONTROLS, FUNDS, SALE, Card
-from loadtests.harness.children import ChildError, Helper, Installation
+from loadtests.harness.checkout import Checkout
+from loadtests.harness.children import Helper, Installation
+from loadtests.harness.earlier import EarlierServers
+from loadtests.harness.front import address_of, labels_of, ray_address, signed_in
 from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import command_line, tree
 from loadtests.harness.rivals import RivalProcesses, start_rivals
 from loadtests.harness.systems import OURS, System
 
-SETUP_CONNECTIONS = 16
 TIGHT_BUDGET = "1000.00"
 """A thousand spends exhaust it; every later stand-in declines at the ceiling."""
-_GCS_ADDRESS = "--gcs-address="
 
 
 class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +52,17 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
 class BenchServers:
     """An async context manager: it starts all servers and stops them on exit."""
 
-    def __init__(self, folder: Path, plan: ServerPlan, environment: dict[str, str] | None = None) -> None:
-        """``environment``: further variables of the installation."""
+    def __init__(
+        self,
+        folder: Path,
+        plan: ServerPlan,
+        environment: dict[str, str] | None = None,
+        checkout: Checkout | None = None,
+    ) -> None:
+        """``environment``: further variables of the installation; ``checkout``: an earlier commit, whose
+        installation starts beside it."""
         self._folder = folder
+        self._checkout = checkout
         self.plan = plan
         self._stack = AsyncExitStack()
         # Ray refuses clients without its token. The installation and the client inside it share this one.
@@ -64,6 +73,8 @@ class BenchServers:
         self.run: dict[str, Any] = {}
         self.api: Api
         self.inside: Helper
+        self.meter: Helper
+        self.earlier: EarlierServers | None = None
         self.rivals: dict[str, RivalProcesses] = {}
         self.cards: list[Card] = []
         self.capped_ids: list[str] = []
@@ -82,7 +93,7 @@ class BenchServers:
     @property
     def edge(self) -> Address:
         """Where Stanchion speaks ISO 8583."""
-        return self.run["iso8583"]["host"], self.run["iso8583"]["port"]
+        return address_of(self.run)
 
     @property
     def card_ids(self) -> list[str]:
@@ -96,7 +107,9 @@ class BenchServers:
     @property
     def systems(self) -> list[System]:
         """All systems, Stanchion first."""
-        return [self.ours, *(system for rival in self.rivals.values() for system in rival.systems)]
+        earlier = [] if self.earlier is None else [self.earlier.system]
+        rivals = [system for rival in self.rivals.values() for system in rival.systems]
+        return [self.ours, *earlier, *rivals]
 
     async def __aenter__(self) -> Self:
         try:
@@ -117,7 +130,7 @@ class BenchServers:
         began = time.monotonic()
         self.run = await self.installation.start()
         self.start_seconds = time.monotonic() - began
-        await self._sign_in()
+        self.api = await signed_in(self.run, self._stack)
         card_ids = await issue_cards(self.api, self.plan.cards)
         if self.plan.stand_in_cards:
             self.ample_ids = await issue_delegated_cards(self.api, self.plan.stand_in_cards, FUNDS)
@@ -129,8 +142,11 @@ class BenchServers:
             self.capped_ids = await issue_cards(self.api, self.plan.capped_cards, CONTROLS)
             past = {"cards": self.capped_ids, "sale": SALE, "sales": self.plan.capped_sales}
             await self.inside.ask("make_history", **past)
+        self.meter = await self.helper(errors, "ops.bench.meter", str(self.var_dir))
         self.rivals = await start_rivals(self, errors)
         await self._describe()
+        if self._checkout is not None:
+            await self._start_earlier(self._checkout, errors)
 
     async def _set_database_apart(self, errors: IO[bytes]) -> None:
         """Start a separate PostgreSQL behind a delaying proxy; all systems use it."""
@@ -139,13 +155,12 @@ class BenchServers:
         self.installation = Installation(self.var_dir, self._ray | self._settings)
         self._database_root = far.pid
 
-    async def _sign_in(self) -> None:
-        client = next(
-            each for each in self.run["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
-        )
-        self.api = Api(self.run["base_url"], SETUP_CONNECTIONS)
-        await self.api.open(client)
-        self._stack.push_async_callback(self.api.close)
+    async def _start_earlier(self, checkout: Checkout, errors: IO[bytes]) -> None:
+        folder = self._folder / "earlier"
+        folder.mkdir()
+        earlier = EarlierServers(folder, checkout, self._ray)
+        await earlier.start(self._stack, self.plan.cards, errors)
+        self.earlier = earlier
 
     async def helper(
         self, errors: IO[bytes], module: str, *arguments: str, environment: dict[str, str] | None = None
@@ -159,12 +174,9 @@ class BenchServers:
     async def _describe(self) -> None:
         """Name the processes of the installation."""
         url = self.run["metrics_url"]
-        names = [name for name in (await scrape(url)).processes if name]
-        pids: dict[str, int] = await self.inside.ask("pids", names=names)
-        labels = {pid: "hosts" if name.startswith("host-") else name for name, pid in pids.items()}
-        labels[self.installation.pid] = "supervisor"
+        labels = labels_of((await scrape(url)).processes, self.installation.pid)
         roots = {self.installation.pid, *([self.postmaster] if self.plan.far_ms else [])}
-        self.ours = System(OURS, tuple(roots), labels, self.equipment, url)
+        self.ours = System(OURS, tuple(roots), labels, self.equipment, url, self.meter, "")
 
     @property
     def equipment(self) -> tuple[int, ...]:
@@ -177,13 +189,3 @@ class BenchServers:
         members = tree(self._database_root or self.installation.pid)
         backends = {each.parent for each in members if command_line(each.pid).startswith("postgres: ")}
         return backends.pop()
-
-
-def ray_address(supervisor: int) -> str:
-    """The address of the local Ray that the installation with this process id has started, read from the
-    command lines of its processes. Raises ChildError."""
-    for process in tree(supervisor):
-        _, found, rest = command_line(process.pid).partition(_GCS_ADDRESS)
-        if found:
-            return rest.split()[0]
-    raise ChildError("the installation has no Ray of its own")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from loadtests.figures import Samples, Slice, Window, latencies_ms, percentile, rate
+import msgspec
+
+from loadtests.figures import Samples, Slice, TableGrowth, Window, latencies_ms, percentile, rate
 from loadtests.generators.workload import Load
-from loadtests.harness.children import Helper
 from loadtests.harness.metrics import COMMITTED, DECIDED, Scrape, scrape
 from loadtests.harness.processes import CpuMeter, cpu_seconds, machine_cpu_seconds
 from loadtests.harness.systems import System
@@ -25,17 +27,16 @@ class Readings(NamedTuple):
     generator: float
     equipment: float
     machine: float
-    log: tuple[float, int]
+    log: tuple[float, int] | None
     page: Scrape | None
 
 
 class Meters:
     """The meters that are read at both ends of a slice's window."""
 
-    def __init__(self, system: System, load: Load, inside: Helper) -> None:
+    def __init__(self, system: System, load: Load) -> None:
         self._system = system
         self._load = load
-        self._inside = inside
         self._cpu = CpuMeter(system.roots, system.labels)
 
     async def begin(self) -> Readings:
@@ -53,44 +54,61 @@ class Meters:
     def _outside(self) -> tuple[float, float]:
         return cpu_seconds(self._load.pids), cpu_seconds(self._system.equipment)
 
-    async def _log(self) -> tuple[float, int]:
+    async def _log(self) -> tuple[float, int] | None:
         about = self._system.log
-        written = await (self._inside.ask("wal_bytes") if about is None else about.ask("log_bytes"))
-        return time.monotonic(), written
+        return None if about is None else (time.monotonic(), await about.ask("log_bytes"))
 
     async def _page(self) -> Scrape | None:
         url = self._system.metrics_url
         return None if url is None else await scrape(url)
 
 
-async def measure(
-    workload: str, system: System, load: Load, inside: Helper, *, warm_seconds: float, seconds: float
-) -> Slice:
-    """Run ``load`` and read the meters over ``seconds``."""
+async def measure(workload: str, system: System, load: Load, *, warm_seconds: float, seconds: float) -> Slice:
+    """Run ``load`` and read the meters over ``seconds``. Tables are measured before and after the whole load,
+    when no decision is open."""
+    tables = await table_bytes(system)
     await load.start()
     await asyncio.sleep(warm_seconds)
-    meters = Meters(system, load, inside)
+    meters = Meters(system, load)
     before = await meters.begin()
     await asyncio.sleep(seconds)
     after, parts = await meters.end()
     samples = await load.stop()
+    grown = growth(tables, await table_bytes(system))
     generator = after.generator - before.generator
     if load.counts_as_server:
         # A rival's callers are among its servers; ours are a process beside them, with the router in it.
         if not set(load.pids) & set(system.roots):
             parts[CALLER] = parts.get(CALLER, 0.0) + generator
         generator = 0.0
-    return _slice(workload, system, samples, (before, after), parts, generator, load.counts_as_server)
+    found = _slice(workload, system, samples, (before, after), parts, generator, load.counts_as_server)
+    return msgspec.structs.replace(found, tables=grown, decided=decided(samples))
 
 
-async def idle_cpu(system: System, seconds: float) -> dict[str, float]:
-    """Share of one core that each part of ``system`` uses without load."""
-    meter = CpuMeter(system.roots, system.labels)
-    meter.begin()
-    begin = time.monotonic()
-    await asyncio.sleep(seconds)
-    elapsed = time.monotonic() - begin
-    return {part: used / elapsed for part, used in meter.end().items()}
+TableBytes = Mapping[str, Sequence[int]]
+"""Bytes of the rows and bytes of the indexes, by table."""
+
+
+async def table_bytes(system: System) -> TableBytes:
+    """The sizes of the tables of ``system``; none if it has no tables."""
+    if system.log is None or system.database is None:
+        return {}
+    sizes: TableBytes = await system.log.ask("table_bytes", database=system.database)
+    return sizes
+
+
+def growth(before: TableBytes, after: TableBytes) -> dict[str, TableGrowth]:
+    """The tables that changed their size."""
+    grown = {
+        name: TableGrowth(rows - before.get(name, (0, 0))[0], indexes - before.get(name, (0, 0))[1])
+        for name, (rows, indexes) in after.items()
+    }
+    return {name: each for name, each in grown.items() if each != TableGrowth()}
+
+
+def decided(samples: Samples) -> int:
+    """The number of decisions of a whole load, warm-up included."""
+    return samples.approved + samples.refused if samples.partial else len(samples.done)
 
 
 def _slice(
@@ -117,7 +135,6 @@ def _slice(
     server = sum(parts.values())
     machine = after.machine - before.machine
     cores = (os.cpu_count() or 1) * window.seconds
-    log_rate = (after.log[1] - before.log[1]) / (after.log[0] - before.log[0])
     latencies = latencies_ms(samples, window)
     return Slice(
         workload=workload,
@@ -134,12 +151,20 @@ def _slice(
         decisions_per_commit=commits,
         sql_round_trips=round_trips,
         process_calls=(calls or 0.0) if counts_as_server else None,
-        wal_bytes=log_rate / max(decisions, 1e-9),
+        wal_bytes=_log_bytes(before, after, decisions),
         approved=samples.approved,
         refused=samples.refused,
         lost=samples.lost,
         lateness_p99_ms=percentile(samples.lateness, 0.99) * 1000 if samples.lateness else None,
     )
+
+
+def _log_bytes(before: Readings, after: Readings, decisions_per_second: float) -> float | None:
+    """Bytes of log for each decision."""
+    if before.log is None or after.log is None:
+        return None
+    seconds = after.log[0] - before.log[0]
+    return (after.log[1] - before.log[1]) / seconds / max(decisions_per_second, 1e-9)
 
 
 def _each(count: int, samples: Samples) -> float | None:

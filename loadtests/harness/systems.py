@@ -33,5 +33,8 @@ class System(msgspec.Struct, frozen=True):
     """Processes of the measuring equipment: they count neither as servers nor as other load."""
     metrics_url: str | None = None
     log: Helper | None = None
-    """The helper that reports the bytes in the server's log; ``None`` for PostgreSQL, where the client inside
-    the installation reports them."""
+    """The helper that reports the bytes in the server's log (``ops.bench.meter``, or a process of the rival
+    in Redis); ``None`` if the database cannot be reached."""
+    database: str | None = None
+    """The database whose tables ``log`` measures: empty for the installation's own, ``None`` without
+    tables."""

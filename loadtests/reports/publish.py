@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,3 +32,30 @@ def insert(document: Path, name: str, text: str) -> None:
     if not (found and also_found):
         raise NoMarksError(f"{document} has no place for a report: {begin} … {end}")
     document.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}", "utf-8")
+
+
+def check_marks(document: Path, names: Iterable[str]) -> None:
+    """Raises NoMarksError unless ``document`` has the marks of at least one of ``names``: before a long run,
+    not after it."""
+    try:
+        text = document.read_text("utf-8")
+    except OSError as failure:
+        raise NoMarksError(f"{document} cannot be read: {failure.strerror}") from None
+    names = list(names)
+    if not any(_has_marks(text, name) for name in names):
+        wanted = " or ".join(f"<!-- {name}: begin --> … <!-- {name}: end -->" for name in names)
+        raise NoMarksError(f"{document} has no place for a report: {wanted}")
+
+
+def insert_found(document: Path, sections: Mapping[str, str]) -> None:
+    """Insert each section whose marks are in ``document``. An empty one leaves the previous text, because
+    the run has not measured it."""
+    text = document.read_text("utf-8")
+    for name, section in sections.items():
+        if section and _has_marks(text, name):
+            insert(document, name, section)
+
+
+def _has_marks(text: str, name: str) -> bool:
+    _, begun, rest = text.partition(f"<!-- {name}: begin -->")
+    return bool(begun) and f"<!-- {name}: end -->" in rest

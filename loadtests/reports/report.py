@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from loadtests.figures import Ratio, Slice, median_slice, ratio
+from loadtests.harness.footprint import Footprint
 from loadtests.harness.systems import BATCHES, OURS, ROW_LOCKS
+from loadtests.reports.resources import at_rest, bytes_of
 from loadtests.reports.targets import Target
 from loadtests.reports.text import table
 
@@ -70,12 +72,16 @@ class BenchReport(msgspec.Struct, kw_only=True):
     database: dict[str, str]
     fsync_ms: dict[str, float]
     plan: dict[str, Any]
-    idle_cpu: dict[str, float]
-    """Share of one core by part, before any load."""
+    footprints: list[Footprint] = []
+    """The installations before any load."""
     titles: dict[str, str]
     """Description of each workload, by name."""
     uniform: dict[str, str] = {}
     """For a workload's name, the name of the same load on uniform cards."""
+    against: str = ""
+    """The earlier commit that was measured, too; empty if none was."""
+    not_compared: list[str] = []
+    """Workloads that the earlier commit cannot run."""
     slices: list[Slice]
     proofs: list[Proof] = []
     failures: list[str] = []
@@ -118,13 +124,14 @@ class BenchReport(msgspec.Struct, kw_only=True):
             self._ratios(),
             self._shapes(),
             self._targets(),
+            at_rest(self.footprints),
+            bytes_of(self.summary),
             self._parts(),
         )
         return "\n\n".join((*filter(None, parts), ""))
 
     def header(self) -> str:
         """The conditions of the run."""
-        idle = sum(self.idle_cpu.values())
         facts = {
             **self.machine,
             "8 KiB write + fdatasync": f"p50 {self.fsync_ms['p50']} ms, p99 {self.fsync_ms['p99']} ms",
@@ -137,8 +144,10 @@ class BenchReport(msgspec.Struct, kw_only=True):
         }
         if self.failures:
             facts["FAILED"] = "; ".join(self.failures)
-        if self.idle_cpu:
-            facts["idle installation"] = f"{idle:.1%} of one core ({_shares(self.idle_cpu)})"
+        if self.against:
+            facts["compared with"] = self.against
+        if self.not_compared:
+            facts["not compared, because they run inside the process"] = ", ".join(self.not_compared)
         return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
     def _strangers(self) -> str:
@@ -214,7 +223,6 @@ _FIGURES: Final = (
     "generator CPU µs",
     "SQL round trips",
     "calls between processes",
-    "WAL bytes",
     "machine busy (strangers)",
     "refused, lost",
 )
@@ -230,7 +238,6 @@ def _figures_of(found: Slice) -> tuple[str, ...]:
         "included" if found.counts_as_server else f"{found.generator_cpu_us:.0f}",
         _few(found.sql_round_trips),
         _few(found.process_calls),
-        "" if found.wal_bytes is None else f"{found.wal_bytes:,.0f}",
         f"{found.machine_busy:.0%} ({found.strangers_busy:.0%})",
         f"{found.refused}, {found.lost}",
     )
@@ -264,8 +271,3 @@ def shown(found: Ratio) -> str:
 
 def _plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _shares(parts: Mapping[str, float]) -> str:
-    largest = sorted(parts.items(), key=lambda part: -part[1])
-    return ", ".join(f"{part} {share:.1%}" for part, share in largest if share >= 0.001)

@@ -1,7 +1,7 @@
 """The benchmark's client in the Ray session: it submits spends to the router as the network edge does.
 
-It also reports data that is not visible from outside: card numbers for the wire load, the processes' roles,
-and the database's version and settings.
+It also reports data that is not visible from outside: card numbers for the wire load, and the database's
+version and settings.
 """
 
 from __future__ import annotations
@@ -80,10 +80,6 @@ class Client:
             if credentials is not None
         ]
 
-    async def pids(self, names: list[str]) -> dict[str, int]:
-        """Process ids by the name that the metrics page shows."""
-        return {name: await self._peers.ask(name, "ping") for name in names}
-
     async def database(self) -> dict[str, str]:
         """The server's version and the settings that determine the cost of a commit."""
         rows = await self._connection.fetch(
@@ -93,14 +89,9 @@ class Client:
         found = {row["name"]: row["setting"] for row in rows}
         return {name: found[name] for name in _DATABASE_SETTINGS}
 
-    async def wal_bytes(self) -> int:
-        """Bytes of write-ahead log of the server so far, for all its databases."""
-        position = await self._connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
-        return int(position)
-
-    async def make_rival_database(self, kind: str) -> None:
+    async def make_rival_database(self, kind: str) -> str:
         """See ``ops.bench.installation``."""
-        await make_rival_database(self._settings, kind)
+        return await make_rival_database(self._settings, kind)
 
     async def start(self, cards: list[str], sale: dict[str, Any], **load: Any) -> None:
         """Start a loop of spends through the router; ``load`` are the arguments of
@@ -152,7 +143,7 @@ async def run(settings: Settings) -> None:
     try:
         client = Client(settings, await asyncpg.connect(settings.database_dsn))
         names = (
-            "cards", "pids", "database", "wal_bytes", "make_rival_database",
+            "cards", "database", "make_rival_database",
             "start", "stop", "make_history", "read_balances", "fill_cards", "vacuum",
         )  # fmt: skip
         await serve({name: getattr(client, name) for name in names})

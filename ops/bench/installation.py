@@ -47,9 +47,9 @@ def _database(kind: str) -> str:
     return f"bench_{kind}"
 
 
-async def make_rival_database(settings: Settings, kind: str) -> None:
+async def make_rival_database(settings: Settings, kind: str) -> str:
     """Create the rival's database with the same tables and indexes, and copy the existing cards with their
-    history."""
+    history; returns its name."""
     source = await asyncpg.connect(settings.database_dsn)
     try:
         await source.execute(f"CREATE DATABASE {_database(kind)} TEMPLATE template0 ENCODING 'UTF8'")
@@ -66,6 +66,7 @@ async def make_rival_database(settings: Settings, kind: str) -> None:
         await source.close(timeout=10)
     if kind == IN_PROCEDURES:
         await procedure.install(dsn)
+    return _database(kind)
 
 
 async def _copy(

@@ -1,37 +1,11 @@
-"""The command line's choice of workloads."""
+"""The servers of a run."""
 
 from __future__ import annotations
 
-import pytest
-
-from loadtests.bench import arguments, chosen, chosen_rivals, plan_of
-from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
-from loadtests.workloads import FAR_MS, WORKLOADS
-
-
-def test_no_choice_selects_every_workload() -> None:
-    assert chosen("") == list(WORKLOADS)
-
-
-def test_workloads_are_chosen_by_name_in_the_order_given() -> None:
-    assert [each.name for each in chosen("wire-open,router")] == ["wire-open", "router"]
-
-
-def test_an_unknown_workload_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="no such workload: wier; known are router, "):
-        chosen("wire,wier")
-
-
-def test_names_are_unique_and_stanchion_runs_every_workload() -> None:
-    assert len({each.name for each in WORKLOADS}) == len(WORKLOADS)
-    assert all(OURS in each.loads for each in WORKLOADS)
-
-
-def test_a_shape_is_compared_with_a_workload_of_the_same_systems() -> None:
-    known = {each.name: each for each in WORKLOADS}
-    for each in WORKLOADS:
-        if each.uniform is not None:
-            assert set(each.loads) <= set(known[each.uniform].loads)
+from loadtests.bench import plan_of
+from loadtests.choices import arguments, chosen
+from loadtests.harness.systems import BATCHES, OURS, RIVALS
+from loadtests.workloads import FAR_MS
 
 
 def test_a_plan_has_only_what_its_workloads_need() -> None:
@@ -43,10 +17,3 @@ def test_a_plan_has_only_what_its_workloads_need() -> None:
     assert plan_of(options, chosen("router-caps"), ()).capped_sales > 0
     far = plan_of(options, chosen("far"), (BATCHES,))
     assert (far.rivals, far.far_ms) == ((BATCHES,), FAR_MS)
-
-
-def test_rivals_are_chosen_by_name() -> None:
-    assert chosen_rivals("PL/pgSQL batches,row locks") == (BATCHES, ROW_LOCKS)
-    assert chosen_rivals("") == ()
-    with pytest.raises(ValueError, match="no such rival: nobody; known are row locks, "):
-        chosen_rivals("row locks,nobody")

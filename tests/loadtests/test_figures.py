@@ -12,12 +12,14 @@ from loadtests.figures import (
     GUARD_SECONDS,
     Samples,
     Slice,
+    TableGrowth,
     Window,
     latencies_ms,
     median_slice,
     percentile,
     rate,
     ratio,
+    total_growth,
 )
 
 
@@ -88,6 +90,18 @@ def test_medians_are_per_figure_and_counts_add_up() -> None:
     assert (found.decisions_per_second, found.p99_ms, found.lost, found.approved) == (200.0, 5.0, 3, 60)
     assert found.server_parts_us == {"hosts": 20.0, "edge": 1.0}
     assert found.decisions_per_commit is None
+
+
+def test_growth_adds_up_by_table() -> None:
+    found = median_slice(
+        [
+            slice_of(100.0, decided=10, tables={"journal": TableGrowth(100, 10)}),
+            slice_of(100.0, decided=30, tables={"journal": TableGrowth(300, 50), "holds": TableGrowth(8, 0)}),
+        ]
+    )
+    assert found.decided == 40
+    assert found.tables == {"journal": TableGrowth(400, 60), "holds": TableGrowth(8, 0)}
+    assert total_growth([]) == {}
 
 
 def test_ratios_compare_neighbouring_slices() -> None:

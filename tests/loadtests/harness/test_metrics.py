@@ -18,4 +18,4 @@ def test_counters_are_summed_over_processes() -> None:
     scraped = parse(page.decode(), 3.5)
     assert scraped.at == 3.5
     assert (scraped.totals[DECIDED], scraped.totals[COMMITTED]) == (12, 3)
-    assert scraped.processes == ("edge", "host-1", "host-2")
+    assert scraped.processes == {"host-1": 11, "host-2": 12, "edge": 13}

@@ -14,6 +14,7 @@ from loadtests.harness.processes import (
     cpu_seconds,
     machine_cpu_seconds,
     part_of,
+    pss_bytes,
     read_process,
     resident_bytes,
     tree,
@@ -73,6 +74,14 @@ def test_memory_is_resident_memory(tmp_path: Path) -> None:
         (tmp_path / str(pid) / "statm").write_text(f"100 {pages} 1 1 0 50 0\n")
     assert resident_bytes([10, 11, 99], tmp_path) == 7 * os.sysconf("SC_PAGE_SIZE")
     assert resident_bytes([os.getpid()]) > 2**20
+
+
+def test_proportional_memory_is_the_kernel_s_sum(tmp_path: Path) -> None:
+    (tmp_path / "10").mkdir()
+    lines = "5500-7ffd ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss: 300 kB\nPss_Anon: 200 kB\n"
+    (tmp_path / "10" / "smaps_rollup").write_text(lines)
+    assert pss_bytes(10, tmp_path) == 300 * 1024
+    assert pss_bytes(99, tmp_path) == 0
 
 
 @pytest.mark.parametrize(

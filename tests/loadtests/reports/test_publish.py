@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.reports.publish import NoMarksError, insert, write
+from loadtests.reports.publish import NoMarksError, check_marks, insert, insert_found, write
 
 
 def test_three_files_and_their_folder(tmp_path: Path) -> None:
@@ -36,7 +36,36 @@ def test_a_document_without_markers_is_unchanged(tmp_path: Path, text: str) -> N
     assert document.read_text() == text
 
 
-def test_the_performance_page_has_the_markers() -> None:
-    page = (Path(__file__).parents[3] / "ops/docs/PERFORMANCE_REPORT.md").read_text()
-    for name in ("report", "growth"):
+def test_only_measured_sections_with_markers_are_replaced(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(
+        "<!-- cost: begin -->old<!-- cost: end --><!-- ahead: begin -->old<!-- ahead: end -->"
+    )
+    insert_found(document, {"cost": "new", "ahead": "", "capacity": "nowhere"})
+    assert document.read_text() == (
+        "<!-- cost: begin -->\n\nnew\n\n<!-- cost: end --><!-- ahead: begin -->old<!-- ahead: end -->"
+    )
+
+
+def test_markers_are_checked_before_a_run(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    with pytest.raises(NoMarksError, match="cannot be read"):
+        check_marks(document, ["report"])
+    document.write_text("<!-- cost: end --> <!-- cost: begin -->")
+    with pytest.raises(NoMarksError, match="has no place for a report: <!-- report: begin -->"):
+        check_marks(document, ["report", "cost"])
+    document.write_text("<!-- cost: begin --> <!-- cost: end -->")
+    check_marks(document, ["report", "cost"])
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ("PERFORMANCE.md", ("ahead", "capacity", "cost", "storage")),
+        ("PERFORMANCE_REPORT.md", ("report", "growth")),
+    ],
+)
+def test_the_performance_pages_have_the_markers(document: str, names: tuple[str, ...]) -> None:
+    page = (Path(__file__).parents[3] / "ops/docs" / document).read_text()
+    for name in names:
         assert page.count(f"<!-- {name}: begin -->") == page.count(f"<!-- {name}: end -->") == 1

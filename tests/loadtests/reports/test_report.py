@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
+from loadtests.harness.footprint import Footprint
 from loadtests.reports.report import BenchReport, Proof
 from loadtests.reports.text import table
 from tests.loadtests.test_figures import slice_of
+
+FOOTPRINT = Footprint(
+    system="stanchion",
+    ready_seconds=7.84,
+    idle_cpu={"hosts": 0.03, "edge": 0.02, "redis": 0.0},
+    pss_bytes={"hosts": 300 * 2**20, "edge": 100 * 2**20},
+    processes=12,
+)
 
 
 def report(**changes: object) -> BenchReport:
@@ -21,7 +30,7 @@ def report(**changes: object) -> BenchReport:
         database={"server_version": "18.6", "fsync": "on"},
         fsync_ms={"p50": 0.2, "p99": 0.4},
         plan={"seconds": 3.0, "rounds": 2},
-        idle_cpu={"hosts": 0.03, "edge": 0.02, "redis": 0.0},
+        footprints=[FOOTPRINT],
         titles={"wire": "over the wire", "rest": "not measured"},
         slices=[ours[0], theirs[0], ours[1], theirs[1]],
         proofs=[Proof("stanchion", 12345, 12345), Proof("row locks", 99, 98)],
@@ -43,7 +52,10 @@ def test_the_text_shows_medians_ratios_and_the_proof() -> None:
     text = report().text()
     assert "- PostgreSQL: server_version 18.6, fsync on" in text
     assert "proof, approvals answered and held: stanchion 12,345 and 12,345; row locks 99 and 98\n" in text
-    assert "- idle installation: 5.0% of one core (hosts 3.0%, edge 2.0%)" in text
+    assert "| stanchion " in text
+    row = next(line for line in text.splitlines() if "| 7.8 " in line)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:] == ["7.8", "5.0%", "400", "12", "hosts 3.0%, edge 2.0%", "hosts 300, edge 100"]
     assert "| over the wire | stanchion | 8,750 " in text
     assert "2.50 (2.00–3.00)" in text
     assert "1, 2" in text, "refused and lost answers are never left out"
@@ -96,6 +108,17 @@ def test_use_of_the_machine_by_others_is_reported() -> None:
         "of the machine; too much for final figures" in report(slices=[slice_of(strangers_busy=0.4)]).text()
     )
     assert "others (kernel threads among them) used 0% of the machine\n" in report().text()
+
+
+def test_an_earlier_commit_is_one_more_system() -> None:
+    slices = [slice_of(1000.0, server_cpu_us=200.0), slice_of(500.0, system="ab2f3c0", server_cpu_us=400.0)]
+    made = report(slices=slices, against="ab2f3c0 of 2026-11-22 (release)", not_compared=["router"])
+    text = made.text()
+    assert "- compared with: ab2f3c0 of 2026-11-22 (release)\n" in text
+    assert "- not compared, because they run inside the process: router" in text
+    row = next(line for line in text.splitlines() if line.startswith("| wire        | ab2f3c0"))
+    assert [cell.strip() for cell in row.split("|")][3:5] == ["2.00 (2.00–2.00)", "0.50 (0.50–0.50)"]
+    assert "compared with" not in report().text()
 
 
 def test_json_contains_every_slice() -> None:
