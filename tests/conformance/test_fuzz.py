@@ -34,7 +34,7 @@ EXAMPLES = 20_000 if "STANCHION_CHAOS" in os.environ else 80
 DAMAGED = 26_000
 """Damaged messages of each profile."""
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
-CORPUS = [
+PLAIN = [
     delivery.payload
     for seed in range(20)
     for delivery in ConversationGenerator(random.Random(seed), START, 10, 2, slow=False).generate()
@@ -46,11 +46,12 @@ CARD_DATA = {
     64: "0123456789ABCDEF",
 }
 """Track 2, PIN block, EMV data and MAC."""
-CORPUS += [
+WITH_CARD_DATA = [
     ISO87_ASCII.encode(Message(plain.mti, plain.fields | {22: "901", number: value}))
-    for plain in map(ISO87_ASCII.decode, CORPUS[:40])
+    for plain in map(ISO87_ASCII.decode, PLAIN[:40])
     for number, value in CARD_DATA.items()
 ]
+CORPUS = PLAIN + WITH_CARD_DATA
 INTERESTING = [b"\x00", b"\xff", b"\x80", b" ", b"0", b"9", b"F", b"f", b"\r\n", b"%s", b"0" * 20]
 
 
@@ -144,7 +145,12 @@ def damaged(rng: random.Random, payload: bytes) -> bytes:
 async def test_damaged_message_is_answered_without_a_fault(name: str, vault: Vault) -> None:
     profile, dialect = SHIPPED[name], DIALECTS[name]
     rng = random.Random(name)
-    corpus = [dialect.encode(decode_independently(payload)) for payload in CORPUS]
+    corpus = [dialect.encode(decode_independently(payload)) for payload in PLAIN]
+    # The independent codec packs no track separators.
+    now_ms = int(START.timestamp() * 1000)
+    corpus += [
+        profile.encode(profile.own_request(ISO87_ASCII.decode(payload), now_ms)) for payload in WITH_CARD_DATA
+    ]
     system_error = {profile.codes.own(SYSTEM_ERROR, function) for function in FUNCTIONS}
     async with running_edge(CardSecrets(vault), profile=profile) as harness:
         for _ in range(DAMAGED // 100):

@@ -141,7 +141,7 @@ FAULTS: list[tuple[str, str, int, str]] = [
     ('mode = "test"', "", 1, "mode: is missing"),
     ('direction = "listen"', "", 1, "direction: is missing"),
     ('name = "sandbox"', 'name = "Sand box"', 2, "name: Expected `str` matching"),
-    ("port = 8600", 'port = 8600\nprofile = "iso2003"', 7, "profile: is no profile"),
+    ("port = 8600", 'port = 8600\nprofile = "iso2003"', 7, "profile: 'iso2003' is not a shipped profile"),
     ("port = 8600", 'port = 8600\nallow = ["10.0.0.1/8"]', 7, "allow: must list networks"),
     ("port = 8600", 'port = 8600\nmay_post = ["loan"]', 7, "may_post: Invalid enum value"),
     ("port = 8600", "port = 8600\nmay_post = []", 7, "may_post: is empty"),
