@@ -95,6 +95,12 @@ ANSWERS: Final = (
         "tests/ops/test_deploy.py::test_the_page_installs_the_validators",
     ),
     Answer(
+        "ops/docs/CURRENCIES.md",
+        "Trying it",
+        "bash",
+        f"{SNIPPETS}::test_converted_spend_of_the_page_is_approved",
+    ),
+    Answer(
         "ops/docs/GATEWAY.md",
         "Switch it on",
         "bash",

@@ -21,7 +21,7 @@ from engine.decline import (
     VERIFIED,
     response_code,
 )
-from engine.iso8583.respond import NOT_SUPPORTED
+from engine.iso8583.respond import NOT_PERMITTED, NOT_SERVED, NOT_SUPPORTED
 from engine.webhooks.envelope import envelope
 from tests.api.docs.test_webhooks_page import run
 from tests.support.api.stack import installation, served
@@ -29,6 +29,7 @@ from tests.support.ops.pages import ROOT, fence
 
 STAND_IN = "ops/docs/STAND_IN.md"
 WIRE = "ops/docs/WIRE.md"
+CURRENCIES = "ops/docs/CURRENCIES.md"
 GATEWAY = "ops/docs/GATEWAY.md"
 WEBHOOKS = "ops/docs/WEBHOOKS.md"
 
@@ -60,14 +61,15 @@ def test_answer_of_the_page_is_usable() -> None:
 
 def test_response_codes_of_the_page_are_those_of_the_engine() -> None:
     """The page shows each reason with its codes on both networks, and no other reason."""
-    section = (ROOT / WIRE).read_text("utf-8").partition("## Response codes")[2]
+    section = (ROOT / WIRE).read_text("utf-8").partition("## Response codes")[2].partition("\n## ")[0]
     rows = [row.strip("|").partition("|") for row in section.splitlines() if row.startswith("|")][2:]
     shown = {(reason, code.strip()) for code, _, about in rows for reason in re.findall("`(.+?)`", about)}
     networks = ("visa", "mastercard")
     codes = {(reason, response_code(reason, network)) for reason in REASONS for network in networks}
     assert shown == codes
-    approved = {APPROVED, APPROVED_PARTIALLY, VERIFIED, DUPLICATE_CONFLICT, NOT_SUPPORTED}
-    assert {code.strip() for code, _, _ in rows} == {code for _, code in codes} | approved
+    others = {APPROVED, APPROVED_PARTIALLY, VERIFIED, DUPLICATE_CONFLICT, NOT_SUPPORTED}
+    others |= {NOT_PERMITTED, NOT_SERVED}
+    assert {code.strip() for code, _, _ in rows} == {code for _, code in codes} | others
 
 
 def test_delivery_of_the_page_is_sent() -> None:
@@ -76,6 +78,21 @@ def test_delivery_of_the_page_is_sent() -> None:
     shown = json.loads(text)
     made = envelope(shown["id"], shown["type"], milliseconds(shown["created_at"]), json.dumps(shown["data"]))
     assert made.decode() == "".join(text.split())
+
+
+async def test_converted_spend_of_the_page_is_approved(
+    settings: Settings, vault: Vault, tmp_path: Path
+) -> None:
+    script = fence(CURRENCIES, "Trying it", "bash")
+    async with installation(settings, vault) as running:
+        caller = await running.caller()
+        card = await caller.funded_card()
+        async with served(create_app(running.services)) as base_url:
+            accepted = json.loads(
+                await run(script, tmp_path, BASE=base_url, TOKEN=caller.token, CARD=card["id"])
+            )
+        record = await caller.simulation(accepted["simulation_id"])
+    assert (record["decision"], record["merchant_amount"]["currency"]) == ("approved", "JPY")
 
 
 async def test_gateway_programme_of_the_page_is_created(
