@@ -33,7 +33,10 @@ from engine.iso8583.message_types import Function
 Fields = Mapping[int, str]
 Tags = Mapping[str, str]
 
-_EQUAL: Final = (2, 3, 4, 11, 14, 19, 32, 33, 35, 36, 37, 38, 41, 42, 45, 49, 52, 54, 55, 64, 128)
+_EQUAL: Final = (
+    *(2, 3, 4, 5, 6, 9, 10, 11, 14, 19, 23, 32, 33, 35, 36, 37, 38, 41, 42, 45),
+    *(49, 50, 51, 52, 54, 55, 64, 128),
+)
 """Elements with one meaning and form in both versions."""
 
 INCREMENT_CODES: Final = frozenset({"106", "107"})

@@ -11,12 +11,15 @@ import pytest_asyncio
 
 from actors.settings import Settings
 from actors.vault import Vault
+from engine.iso8583.profiles import SHIPPED
 from ops.audit import audit
 from ops.embedded.ports import free_port
 from tests.conftest import PostgresServer, execute
 from tests.support.api.event_schemas import faults_of_all
 from tests.support.api.stack import Installation, installation
 from tests.support.conformance.acquirer import Acquirer, minor, plain_number
+from tests.support.conformance.dialects import DIALECTS
+from tests.support.conformance.edges import edges_of
 from tests.support.conformance.peer import Document, Network
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,13 +53,21 @@ async def running(module_settings: Settings) -> AsyncIterator[Installation]:
     assert not broken
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def acquirer(running: Installation) -> AsyncIterator[Acquirer]:
-    """A card with 100.00 EUR, of a new tenant."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def addresses(running: Installation) -> AsyncIterator[dict[str, tuple[str, int]]]:
+    """The address of an edge for each shipped profile."""
+    async with edges_of(running) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=SHIPPED)
+async def acquirer(
+    running: Installation, addresses: dict[str, tuple[str, int]], request: pytest.FixtureRequest
+) -> AsyncIterator[Acquirer]:
+    """A card with 100.00 EUR, of a new tenant, and a connection in the dialect of a shipped profile."""
     caller = await running.caller(f"tenant-{next(_tenants)}")
     card = await caller.funded_card("100.00")
-    settings = running.services.settings
-    async with await Network.connect((settings.iso8583_host, settings.iso8583_port)) as network:
+    async with await Network.connect(addresses[request.param], DIALECTS[request.param]) as network:
         yield Acquirer(running, caller, card, await plain_number(running, card["id"]), network)
 
 
