@@ -27,6 +27,7 @@ from api.services import Services
 from api.simulations.card_states import card_lane
 from api.sweepers.cardholders import cardholder_sweeper
 from api.sweepers.kyc import kyc_sweeper
+from api.sweepers.metadata import metadata_sweeper
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest
@@ -66,7 +67,11 @@ class ApiRole:
             self._network,
             self._egress,
         )
-        self._sweepers = (kyc_sweeper(services), cardholder_sweeper(services))
+        self._sweepers = (
+            kyc_sweeper(services),
+            cardholder_sweeper(services),
+            metadata_sweeper(services),
+        )
         for sweeper in self._sweepers:
             sweeper.start()
         tls = ServerTls.from_settings(settings)

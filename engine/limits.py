@@ -281,6 +281,20 @@ PAGE_SCAN_MAX: Final = 10_000
 PAGE_CLOCK_SLACK_MS: Final = 24 * 3_600_000
 """Largest difference between the instant in an id and the row's ``created_at``: they come from the clocks of
 different machines."""
+PAGE_KEYS_MAX: Final = 1_000
+"""Index ranges that one page merges: cards of a cardholder, programmes of a tenant, category codes of a
+programme. A filter with more of them reads the tenant's rows instead, ``PAGE_SCAN_MAX`` for a page."""
+PAGE_MERGE_MAX: Final = 200
+"""Rows of merged index ranges that one page looks at when other filters apply as well."""
+METADATA_KEYS_MAX: Final = 20
+"""Keys in the metadata of one object."""
+METADATA_KEY_CHARS_MAX: Final = 40
+METADATA_VALUE_CHARS_MAX: Final = 500
+METADATA_RESERVED_SECONDS: Final = 600
+"""Age at which a sweeper deletes the metadata of an object that was not created: longer than any command
+lives."""
+METADATA_SWEEP_SECONDS: Final = 60.0
+"""Interval between these sweeps."""
 CARD_IDS_MAX: Final = 100
 """Cards in one request that lists their ids."""
 API_CONNECTIONS: Final = 10

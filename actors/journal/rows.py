@@ -1,4 +1,4 @@
-"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v2``.
+"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v3``.
 
 Owners write them, the in-memory twin stores them, and ``tests/actors/journal/test_rows.py`` compares their
 fields with the row types in a real database. Fields stand in the order of the columns. Amounts are integers
@@ -96,6 +96,8 @@ class TransactionRow(NamedTuple):
     day: str | None
     remainder_minor: int | None
     closed: str | None
+    mcc: str | None
+    rrn: str | None
 
 
 class TombstoneRow(NamedTuple):

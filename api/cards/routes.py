@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
@@ -10,15 +13,18 @@ from starlette.responses import Response
 from api.cards.controls import to_engine
 from api.cards.inputs import CardChange, CardInput, CardsQuery
 from api.cards.issue import finish, issue
-from api.cards.views import FIND, FIND_MANY, SELECT, BalanceView, CardView, holder, show
-from api.database.pool import fetch, fetch_row
+from api.cards.views import FIND, SELECT, BalanceView, CardView, event_view, holder, show
+from api.database.pool import Connection, connected, fetch, fetch_row
+from api.events.log import record
 from api.http.answers import json_response
 from api.http.problems import not_found
 from api.http.refusals import refusals
+from api.metadata.store import REFERENCE, about_of, change, referenced, require_room
 from api.operations.call import Call, OptionallyKeyedCall, PathId, ReadCall, creates, resuming
-from api.operations.pagination import page, page_model, page_response
+from api.operations.idempotency import once
+from api.operations.pagination import Conditions, first_of, page, page_model, page_response
 from api.operations.route import new_router
-from api.operations.submission import submit
+from api.operations.submission import once_key, submit
 from api.people.personal_data import People
 from engine.commands import ChangeCard, ReadBalance
 from engine.ids import key_of
@@ -59,14 +65,24 @@ async def list_cards(query: Annotated[CardsQuery, Query()], call: ReadCall) -> R
     """
     services, caller = call.services, call.caller
     people = People(services.vault)
+    filters, scanned = first_of(
+        {
+            "r.cardholder_id = ?::uuid": query.cardholder_id,
+            "r.last4 = ?": query.last4,
+            "r.programme_id = ?::uuid": query.programme_id,
+            "r.state = ?": query.state,
+        }
+    )
     if query.ids is not None:
-        of_caller = (list(query.ids), caller.tenant_id, caller.live, query.cardholder_id, query.programme_id)
-        rows = await fetch(services.pool, FIND_MANY, *of_caller)
+        where = Conditions(["r.tenant_id = $1", "r.live = $2"], [caller.tenant_id, caller.live])
+        where.add({"r.id = ANY (?::uuid[])": list(query.ids), REFERENCE: query.external_ref})
+        where.add(filters | scanned)
+        rows = await fetch(services.pool, f"{SELECT} WHERE {where} ORDER BY r.id DESC", *where.values)
         return page_response([show(row, people) for row in rows], has_more=False)
-    filters = {
-        "r.cardholder_id = ?::uuid": query.cardholder_id,
-        "r.programme_id = ?::uuid": query.programme_id,
-    }
+    candidates = None
+    if query.external_ref is not None:
+        candidates = referenced("card", query.external_ref)
+        filters, scanned = {}, filters | scanned
     return await page(
         services,
         caller,
@@ -74,6 +90,8 @@ async def list_cards(query: Annotated[CardsQuery, Query()], call: ReadCall) -> R
         table="cards",
         select=SELECT,
         filters=filters,
+        scanned=scanned,
+        candidates=candidates,
         show=lambda row: show(row, people),
     )
 
@@ -88,25 +106,50 @@ async def get_card(card_id: PathId, call: ReadCall) -> Response:
     "/v1/cards/{id}", response_model=CardView, responses=refusals("not-found", "invalid-state-transition")
 )
 async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedCall) -> Response:
-    """Change a card's state, its controls, or both.
+    """Change a card's state, its controls, its reference or its metadata.
 
     `terminated`, `lost` and `stolen` are final. An acknowledged change applies to every later authorization.
-    Emits `card.updated`; a change without effect succeeds and emits no event.
+    Emits `card.updated`; a change without effect succeeds and emits no event. Changes of the card and of its
+    metadata in one request are two events.
     """
     services = call.services
     row = await _card(call, card_id)
-    id_ = services.new_id()
-    command = ChangeCard(
+    if not given.about:
+        shown = holder(row, People(services.vault)) | about_of(row).view()
+        return await submit(call, _change(call, row, given, key_of), shown)
+    if given.changes_card:
+        async with connected(services.pool) as connection:
+            await require_room(connection, card_id, given.about)
+        # The claim is for the answer, which is complete only after the second step. Until then, a repeated
+        # request has the same command key, so the owner executes the change once.
+        await submit(dataclasses.replace(call, claim=None), _change(call, row, given, partial(once_key, call)))
+
+    async def work(connection: Connection) -> Response:
+        caller = call.caller
+        row: Any = await connection.fetchrow(FIND, card_id, caller.tenant_id, caller.live)
+        before, after = await change(connection, caller, "card", card_id, given.about)
+        shown = event_view(row) | after.view()
+        if after != before:
+            await record(connection, services, caller, "card.updated", shown, services.clock.now_ms())
+        return json_response(200, shown | holder(row, People(services.vault)))
+
+    return await once(services, call.claim, work)
+
+
+def _change(call: Call, row: Any, given: CardChange, key: Callable[[str], bytes]) -> ChangeCard:
+    id_, about = call.services.new_id(), about_of(row)
+    return ChangeCard(
         id=id_,
-        command_key=key_of(id_),
-        card_id=card_id,
+        command_key=key(id_),
+        card_id=row["id"],
         tenant_id=call.caller.tenant_id,
         live=call.caller.live,
         state=given.state,
         state_reason=given.state_reason,
         controls=None if given.controls is None else to_engine(given.controls),
+        external_ref=about.external_ref,
+        metadata=about.metadata,
     )
-    return await submit(call, command, holder(row, People(services.vault)))
 
 
 @router.get("/v1/cards/{id}/balance", response_model=BalanceView, responses=refusals("not-found"))

@@ -9,17 +9,17 @@ at ``PAGE_SCAN_MAX`` rows and may end before it is full; its cursor is then the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import asyncpg
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 from starlette.responses import Response
 
 from api.access.tokens import Caller
-from api.database.pool import connected
+from api.database.pool import Connection, connected
 from api.http.answers import json_response
 from api.http.fields import GivenInstant, Id, parse_instant
 from api.http.problems import Refusal
@@ -27,7 +27,16 @@ from api.http.validation import Input, broken
 from api.services import Services
 from engine.ids import first_id_at
 from engine.instant import to_ms
-from engine.limits import PAGE_CLOCK_SLACK_MS, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_SCAN_MAX
+from engine.limits import (
+    PAGE_CLOCK_SLACK_MS,
+    PAGE_LIMIT_DEFAULT,
+    PAGE_LIMIT_MAX,
+    PAGE_MERGE_MAX,
+    PAGE_SCAN_MAX,
+)
+
+FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
+LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 def _limit(text: object) -> int:
@@ -44,6 +53,11 @@ class PageQuery(Input):
     starting_after: Id | None = None
     """The `next_cursor` of the page before."""
 
+    @property
+    def bounds(self) -> Bounds:
+        """The ids of the page's rows."""
+        return Bounds(FIRST_ID, self.starting_after or LAST_ID)
+
 
 class WindowQuery(PageQuery):
     """The query parameters of lists that can be narrowed to a window of time, half-open: `[from, to)`."""
@@ -57,6 +71,12 @@ class WindowQuery(PageQuery):
         return {"r.created_at >= ?": self._instant(self.from_), "r.created_at < ?": self._instant(self.to)}
 
     @property
+    def bounds(self) -> Bounds:
+        """The ids of the page's rows, which all rows of the window have."""
+        around, cursor = list(self.around_window.values()), self.starting_after
+        return Bounds(around[0] or FIRST_ID, min(cursor or LAST_ID, around[1] or LAST_ID))
+
+    @property
     def around_window(self) -> dict[str, Any]:
         """Conditions on the id, which has an index, that every row of the window fulfils."""
         begin, end = self._instant(self.from_), self._instant(self.to)
@@ -67,6 +87,30 @@ class WindowQuery(PageQuery):
 
     def _instant(self, given: str | None) -> datetime | None:
         return None if given is None else parse_instant(given)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Ids of a page: from ``first``, inclusive, to ``before``, exclusive."""
+
+    first: str
+    before: str
+
+
+class Candidates(Protocol):
+    """Finds the ids of at most ``limit`` rows within ``bounds``, newest first."""
+
+    def __call__(
+        self, connection: Connection, caller: Caller, bounds: Bounds, limit: int, /
+    ) -> Awaitable[list[str]]: ...
+
+
+def first_of(conditions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first condition that has a value, and the others. One index range serves the first; with two of
+    them, no index says how many rows fulfil both."""
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    names = list(given)
+    return {name: given[name] for name in names[:1]}, {name: given[name] for name in names[1:]}
 
 
 def page_model(name: str, row: type[BaseModel]) -> type[BaseModel]:
@@ -91,6 +135,7 @@ async def page(
     filters: Mapping[str, Any],
     show: Callable[[asyncpg.Record], dict[str, Any]],
     scanned: Mapping[str, Any] | None = None,
+    candidates: Candidates | None = None,
     joins: str = "",
     always: str = "true",
 ) -> Response:
@@ -99,7 +144,8 @@ async def page(
     ``select`` ends before its WHERE and names the table's row ``r``; ``filters`` maps conditions with one
     ``?`` each to their values, those of ``None`` being left out; an index supports each of them. ``scanned``
     are conditions without an index, and ``joins`` what they need beside ``r``; ``always`` is a condition
-    without a value. All SQL here is constant: only the choice of conditions varies.
+    without a value. ``candidates`` finds the ids of rows for which no single index range exists; ``filters``
+    is then empty. All SQL here is constant: only the choice of conditions varies.
     """
     where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
     where.add({"r.id < ?::uuid": query.starting_after, **filters})
@@ -108,7 +154,14 @@ async def page(
     async with connected(services.pool) as connection:
         if query.starting_after is not None:
             await _require_cursor(connection, caller, table, query.starting_after)
-        if extra:
+        if candidates is not None:
+            most = PAGE_MERGE_MAX if extra else query.limit + 1
+            ids = await candidates(connection, caller, query.bounds, most)
+            last = ids[-1] if extra and len(ids) == most else None
+            where.add({"r.id = ANY (?::uuid[])": ids, **extra})
+            statement = f"{select} WHERE {where} ORDER BY r.id DESC LIMIT {query.limit + 1}"
+            rows = await connection.fetch(statement, *where.values)
+        elif extra:
             last = await connection.fetchval(
                 f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
                 f" OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1",
@@ -153,7 +206,7 @@ def page_response(data: list[dict[str, Any]], *, has_more: bool) -> Response:
     return json_response(200, {"data": data, "has_more": has_more, "next_cursor": next_cursor})
 
 
-_CURSOR: Final = "SELECT 1 FROM {table} WHERE id = $3::uuid AND tenant_id = $1 AND live = $2"
+_CURSOR: Final = "SELECT 1 FROM {table} r WHERE r.id = $3::uuid AND r.tenant_id = $1 AND r.live = $2"
 
 
 async def _require_cursor(connection: Any, caller: Caller, table: str, cursor: str) -> None:

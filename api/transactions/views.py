@@ -16,6 +16,8 @@ import msgspec
 
 from api.http.fields import Channel, Id, Instant, ShownAmount, shown_instant
 from api.http.validation import View
+from api.metadata.inputs import ShownMetadata
+from api.metadata.store import COLUMN, shown_metadata
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Advise, Authorize, Present
 from engine.decision.decide import Decision, decision_view
@@ -43,7 +45,7 @@ SELECT: Final = f"""
     SELECT r.id::text, r.card_id::text, r.cardholder_id::text, r.programme_id::text, r.kind,
            {STATUS} AS status, r.hold_id::text, r.currency, r.requested_minor, r.approved_minor,
            CASE WHEN {_OVERDUE} THEN 0 ELSE r.held_minor END AS held_minor, r.cleared_minor, r.reversed_minor,
-           r.created_at, CASE WHEN {_OVERDUE} THEN h.expires_at ELSE r.updated_at END AS updated_at,
+           r.created_at, CASE WHEN {_OVERDUE} THEN h.expires_at ELSE r.updated_at END AS updated_at, {COLUMN},
            c.network, j.command, j.decision, j.reply, h.amount_minor AS lapsed_minor, h.expires_at,
            coalesce({_OVERDUE} OR h.state = 'lapsed', false) AS lapsed,
            (SELECT coalesce(json_agg(json_build_array(e.kind,
@@ -161,6 +163,7 @@ class TransactionView(View):
     """The history of the transaction, oldest first."""
     created_at: Instant
     updated_at: Instant
+    metadata: ShownMetadata
 
 
 class Followed(msgspec.Struct, frozen=True, array_like=True):
@@ -197,6 +200,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "events": _events(row, asked),
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
+        "metadata": shown_metadata(row),
     }
 
 

@@ -23,7 +23,7 @@ from engine.authorization.follow_up import FollowUpResult
 from engine.cards.account import Account
 from engine.cards.card import Card, card_view
 from engine.cards.hold import Hold
-from engine.commands import Advise, Authorize, Load, Present, Reverse
+from engine.commands import Advise, Authorize, ChangeCard, CreateCard, Load, Present, Reverse
 from engine.decision.decide import Decision
 from engine.ids import Derived, derive
 from engine.instant import to_text
@@ -238,9 +238,10 @@ def _available(account: Account) -> str:
     return format_minor(account.posted_minor - account.held_minor)
 
 
-def card_event(root: str, type_: str, card: Card) -> Event:
+def card_event(command: CreateCard | ChangeCard, type_: str, card: Card) -> Event:
     """``card.created`` and ``card.updated``: the card without the cardholder's personal data."""
-    return event(derive(root, Derived.EVENT_FIRST), type_, card_view(card))
+    data = card_view(card) | {"external_ref": command.external_ref, "metadata": command.metadata}
+    return event(derive(command.id, Derived.EVENT_FIRST), type_, data)
 
 
 def outage_finished(root: str, programme_id: str, ended_ms: int) -> Event:

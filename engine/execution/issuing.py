@@ -58,7 +58,7 @@ def issue(command: CreateCard, card: Card, account: Account | None) -> Executed:
     opened = command.account_id if command.opens_account else None
     if opened and account is not None:
         account.version += 1
-    event = card_event(command.id, "card.created", card)
+    event = card_event(command, "card.created", card)
     return Executed(Done(201, card_view(card)), True, (CardIssued(card, opened),), (event,))
 
 
@@ -83,7 +83,7 @@ def change(command: ChangeCard, card: Card) -> Executed:
         return Executed(Done(200, card_view(card)))
     effects = (CardChanged(state, reason, controls),)
     evolve(card, None, None, effects)
-    event = card_event(command.id, "card.updated", card)
+    event = card_event(command, "card.updated", card)
     return Executed(Done(200, card_view(card)), True, effects, (event,))
 
 

@@ -18,6 +18,7 @@ from engine.webhooks.schemas import (
     INSTANT,
     MCC,
     MERCHANT,
+    METADATA,
     SIGNED_AMOUNT,
     TEXT,
     Schema,
@@ -147,6 +148,8 @@ _CARD: Final = record(
         "network": choice("visa", "mastercard"),
         "currency": CURRENCY,
         "created_at": INSTANT,
+        "external_ref": or_null(TEXT),
+        "metadata": METADATA,
     }
 )
 _CARD_PRODUCT: Final = record(
@@ -162,6 +165,8 @@ _CARD_PRODUCT: Final = record(
         "kyc_flow": or_null(TEXT),
         "status": choice("active", "retired"),
         "created_at": INSTANT,
+        "external_ref": or_null(TEXT),
+        "metadata": METADATA,
     }
 )
 _CARDHOLDER: Final = {
@@ -266,9 +271,14 @@ _TYPES: Final = (
         _OUTAGE_FINISHED,
     ),
     EventType("card.created", "live", "A card was issued.", _CARD),
-    EventType("card.updated", "live", "The state or the controls of a card changed.", _CARD),
+    EventType(
+        "card.updated", "live", "The state, the controls or the metadata of a card changed.", _CARD
+    ),
     EventType("card_product.created", "live", "A card product was created.", _CARD_PRODUCT),
     EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),
+    EventType(
+        "card_product.updated", "live", "The reference or the metadata of a card product changed.", _CARD_PRODUCT
+    ),
     EventType("cardholder.created", "live", "A cardholder was created.", record(_CARDHOLDER)),
     EventType(
         "cardholder.erased",

@@ -20,7 +20,7 @@ from tests.support.engine.build import create_programme
 PARAMETERS = (
     "SELECT p.name, t.typname AS type FROM pg_proc f,"
     " unnest(f.proargnames, f.proargtypes::oid[]) WITH ORDINALITY AS p (name, type, number)"
-    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v2' ORDER BY p.number"
+    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v3' ORDER BY p.number"
 )
 COLUMNS = (
     "SELECT attname AS name, atttypid::regtype::text AS type FROM pg_attribute"
@@ -31,7 +31,7 @@ ROW_TYPES: dict[str, type[tuple[object, ...]]] = {
     "usage_row": rows.UsageRow,
     "account_row": rows.AccountRow,
     "hold_row": rows.HoldRow,
-    "transaction_row": rows.TransactionRow,
+    "transaction_row_v2": rows.TransactionRow,
     "tombstone_row": rows.TombstoneRow,
     "entry_row": rows.EntryRow,
     "event_row": rows.EventRow,

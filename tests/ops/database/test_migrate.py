@@ -172,12 +172,18 @@ async def test_unreachable_server_is_reported_in_one_line() -> None:
     assert "hidden-password" not in str(failure.value)
 
 
-@pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["1_a.sql"], ["0001-A.sql"]])
-def test_gap_in_the_numbers_is_refused(tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize("names", [["0000_a.sql"], ["0001_a.sql", "0001_b.sql"], ["1_a.sql"], ["0001-A.sql"]])
+def test_file_without_a_number_of_its_own_is_refused(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(MigrationError, match="numbered without gaps"):
+    with pytest.raises(MigrationError, match="each with a number of its own"):
         load_migrations(tmp_path)
+
+
+def test_numbers_may_be_left_out(tmp_path: Path) -> None:
+    for name in ("0007_c.sql", "0002_a.sql", "0003_b.after.sql"):
+        (tmp_path / name).touch()
+    assert [migration.version for migration in load_migrations(tmp_path)] == [2, 3, 7]
 
 
 async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str, functions: Path) -> None:
@@ -199,7 +205,7 @@ async def test_every_function_that_the_code_calls_is_a_file(database_url: str) -
     known = {str(name) for name, _ in await definitions(database_url)}
     statements = [path.read_text() for path in FUNCTIONS.glob("*/sql/*.sql")]
     called = {name for sql in statements for name in re.findall(r"(\w+)\(", sql)} & known
-    assert {"commit_batch_v2", "take_shards_v2", "relay_events"} <= called
+    assert {"commit_batch_v3", "take_shards_v2", "relay_events"} <= called
     assert called <= {function.name for function in load_functions()}
 
 
@@ -295,7 +301,7 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
 ) -> None:
     for path in FUNCTIONS.glob("*/sql/functions"):
         shutil.copytree(path, functions / path.relative_to(FUNCTIONS))
-    body = functions / "journal" / "sql" / "functions" / "commit_batch_v2.sql"
+    body = functions / "journal" / "sql" / "functions" / "commit_batch_v3.sql"
     body.write_text(
         body.read_text().replace("BEGIN\n", "BEGIN\n    RAISE EXCEPTION USING ERRCODE = 'ST001';\n", 1)
     )
@@ -303,10 +309,10 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
         journal: PostgresJournal = await backend.open("a")
         owner = await with_card(journal)
         await journal.commit(owner.decide(spend(1)))
-        assert await migrate(database_url, functions=functions) == ["commit_batch_v2"]
+        assert await migrate(database_url, functions=functions) == ["commit_batch_v3"]
         with pytest.raises(StaleEpochError):
             await journal.commit(owner.decide(spend(2)))
-        assert await migrate(database_url) == ["commit_batch_v2"]
+        assert await migrate(database_url) == ["commit_batch_v3"]
         owner.epochs = await journal.renew([SHARD])
         owner.activate(await journal.load_cards(owner.cards))
         await journal.commit(owner.decide(spend(2)))

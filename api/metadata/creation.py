@@ -1,0 +1,63 @@
+"""External references and metadata of objects that another process creates: cards and programmes.
+
+The row is written, and marked as reserved, before the command goes to the owner. So an object that exists has
+its values, whatever is interrupted. A row whose object was never created is not visible, because objects are
+read by their own rows; ``api.sweepers.metadata`` deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final
+
+import structlog
+from starlette.responses import Response
+
+from api.database.pool import Connection, connected, transaction
+from api.http.faults import CONNECTION_FAILURES
+from api.http.problems import Refusal
+from api.metadata.store import About, Kind, erase, insert
+from api.operations.call import Call
+from api.operations.idempotency import REPLAYED_HEADER
+from api.services import Services
+from engine.instant import to_datetime
+
+_RESERVE: Final = "UPDATE object_metadata SET reserved_at = $2 WHERE object_id = $1::uuid"
+_log = structlog.get_logger("api.metadata")
+
+
+async def creating(
+    call: Call, kind: Kind, object_id: str, about: About, create: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Store ``about`` for ``object_id``, which ``create`` creates, and return the response of ``create``.
+
+    Nothing stays stored if the object was not created, or if the response repeats that of an earlier request.
+    """
+    if about.empty:
+        return await create()
+    services = call.services
+    try:
+        async with transaction(services.pool) as connection:
+            await insert(connection, call.caller, kind, object_id, about)
+            await _reserve(connection, object_id, to_datetime(services.clock.now_ms()))
+        response = await create()
+    except Refusal as refusal:
+        if refusal.kind.status < 500:
+            await _end(services, object_id, exists=False)
+        raise
+    await _end(services, object_id, exists=REPLAYED_HEADER not in response.headers)
+    return response
+
+
+async def _reserve(connection: Connection, object_id: str, at: datetime | None) -> None:
+    await connection.execute(_RESERVE, object_id, at)
+
+
+async def _end(services: Services, object_id: str, *, exists: bool) -> None:
+    """Confirm or delete the reserved row. A failure is left to the sweeper: the outcome is settled."""
+    try:
+        async with connected(services.pool) as connection:
+            await (_reserve(connection, object_id, None) if exists else erase(connection, object_id))
+    except CONNECTION_FAILURES as failure:
+        _log.info("reserved_metadata_left", error=type(failure).__name__)
