@@ -21,6 +21,7 @@ from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
 from api.database.pool import POOL_WAIT, SharedPool
+from api.exports.writing import export_writer
 from api.http.faults import NetworkUnavailableError
 from api.http.server import HttpServer, connection_table
 from api.services import Services
@@ -71,6 +72,7 @@ class ApiRole:
             kyc_sweeper(services),
             cardholder_sweeper(services),
             metadata_sweeper(services),
+            export_writer(services),
         )
         for sweeper in self._sweepers:
             sweeper.start()

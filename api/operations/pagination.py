@@ -178,7 +178,7 @@ async def page(
             rows = await connection.fetch(statement, *where.values)
     data, full = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
     if full or last is None:
-        return page_response(data, has_more=full)
+        return page_response(data, has_more=full, cursor=rows[query.limit - 1]["id"] if full else None)
     return json_response(200, {"data": data, "has_more": True, "next_cursor": last})
 
 
@@ -200,10 +200,9 @@ class Conditions:
         return " AND ".join(self.conditions)
 
 
-def page_response(data: list[dict[str, Any]], *, has_more: bool) -> Response:
+def page_response(data: list[dict[str, Any]], *, has_more: bool, cursor: str | None = None) -> Response:
     """A page as it is sent; the cursor is the id of its last row."""
-    next_cursor = data[-1]["id"] if has_more else None
-    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": next_cursor})
+    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": cursor})
 
 
 _CURSOR: Final = "SELECT 1 FROM {table} r WHERE r.id = $3::uuid AND r.tenant_id = $1 AND r.live = $2"

@@ -47,7 +47,7 @@ from engine.programmes.programme import ProgrammeConfig, programme_view
 router = new_router("Programmes")
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
 
-_SELECT: Final = f"SELECT r.config, {COLUMNS} FROM programmes r"
+_SELECT: Final = f"SELECT r.id::text, r.config, {COLUMNS} FROM programmes r"
 _FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 
 
