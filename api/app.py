@@ -38,6 +38,7 @@ from api.kyc import routes as kyc
 from api.operations.route import OperationRoute
 from api.programmes import routes as programmes
 from api.services import Services
+from api.settlement import routes as settlement
 from api.simulations import clearings, follow_ups, loads, spends
 from api.simulations.card_states import CardStates
 from api.simulations.short_way import SpendShortWay
@@ -57,6 +58,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     declared_balance.router,
     transactions.router,
     exports.router,
+    settlement.router,
     events.router,
     event_types.router,
     webhook_endpoints.router,

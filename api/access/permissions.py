@@ -74,7 +74,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "create_export": Permission("exports:write"),
     "list_exports": Permission("exports:read"),
     "get_export": Permission("exports:read"),
-    "list_settlement_reports": Permission("exports:read"),
+    "get_settlement_report": Permission("transactions:read"),
     "list_events": Permission("events:read"),
     "get_event": Permission("events:read"),
     "list_event_types": Permission("events:read"),
