@@ -10,6 +10,7 @@ from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
 from ops.commands.decide import DecideError
+from ops.commands.export import ExportError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
 from ops.commands.resend import ResendError
@@ -32,6 +33,7 @@ EXPECTED_FAILURES: Final = (
     ControlError,
     DecideError,
     DemoError,
+    ExportError,
     InstallationError,
     KeyCheckError,
     KeysError,

@@ -23,6 +23,8 @@ class ProgrammeFields(TypedDict, total=False):
     hold_expiry_days: int
     kyc_policy: str | None
     kyc_document_types: list[str]
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class ProgrammeChange(TypedDict, total=False):
@@ -37,6 +39,8 @@ class ProgrammeChange(TypedDict, total=False):
     kyc_policy: str | None
     kyc_document_types: list[str]
     status: Literal["active", "suspended", "closed"]
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class StandInPolicyFields(TypedDict, total=False):
@@ -62,6 +66,15 @@ class CardProductFields(TypedDict):
     iin: str
     control_defaults: NotRequired[list[Control]]
     kyc_flow: NotRequired[str | None]
+    external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
+
+
+class CardProductChange(TypedDict, total=False):
+    """Changed members of a card product; ``None`` as a value removes a pair."""
+
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class CardholderFields(TypedDict):
@@ -75,6 +88,7 @@ class CardholderFields(TypedDict):
     date_of_birth: NotRequired[str | None]
     address: NotRequired[Address | None]
     external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
 
 
 class CardholderChange(TypedDict, total=False):
@@ -88,6 +102,7 @@ class CardholderChange(TypedDict, total=False):
     address: Address | None
     external_ref: str | None
     status: Literal["active", "blocked", "closed"]
+    metadata: dict[str, str | None] | None
 
 
 class CardFields(TypedDict):
@@ -98,6 +113,8 @@ class CardFields(TypedDict):
     controls: NotRequired[list[Control]]
     funding_account_id: NotRequired[str | None]
     activate: NotRequired[bool]
+    external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
 
 
 class CardChange(TypedDict, total=False):
@@ -106,6 +123,8 @@ class CardChange(TypedDict, total=False):
     state: Literal["active", "suspended", "terminated", "lost", "stolen"]
     state_reason: str | None
     controls: list[Control]
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class SpendFields(TypedDict):
@@ -145,6 +164,11 @@ class TransactionFilter(TypedDict, total=False):
     programme_id: str
     status: str
     kind: str
+    decision: Literal["approved", "declined"]
+    decline_reason: str
+    mcc: str
+    rrn: str
+    network_txn_id: str
 
 
 class WebhookEndpointFields(TypedDict, total=False):
