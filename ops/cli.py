@@ -362,9 +362,7 @@ def export(
         address = json.loads(run_file.read_bytes())["base_url"]
         with httpx2.Client(base_url=address, timeout=60.0) as http:
             try:
-                written = write_export(
-                    client, http, kind, format_=format_, path=path, progress=bar, **window
-                )
+                written = write_export(client, http, kind, format_=format_, path=path, progress=bar, **window)
             finally:
                 bar.close()
     print(f"{path}: {written['rows']} rows as of {written['as_of']}")

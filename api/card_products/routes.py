@@ -94,7 +94,7 @@ class CardProductChange(Input):
 
     external_ref: Text255 | None = None
     metadata: MetadataChange | None = None
-    """Merged with the stored pairs: a pair with `null` is removed; `null` instead of an object removes all."""
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
     @model_validator(mode="after")
     def _something(self) -> CardProductChange:
@@ -195,9 +195,7 @@ async def get_card_product(product_id: PathId, call: ReadCall) -> Response:
     return json_response(200, _show(row))
 
 
-@router.patch(
-    "/v1/card-products/{id}", response_model=CardProductView, responses=refusals("not-found")
-)
+@router.patch("/v1/card-products/{id}", response_model=CardProductView, responses=refusals("not-found"))
 async def update_card_product(
     product_id: PathId, given: CardProductChange, call: OptionallyKeyedCall
 ) -> Response:
@@ -216,9 +214,7 @@ async def update_card_product(
         before, after = await change(connection, caller, "card_product", product_id, changes)
         shown = _show(row) | after.view()
         if after != before:
-            await record(
-                connection, services, caller, "card_product.updated", shown, services.clock.now_ms()
-            )
+            await record(connection, services, caller, "card_product.updated", shown, services.clock.now_ms())
         return json_response(200, shown)
 
     return await once(call.services, call.claim, work)

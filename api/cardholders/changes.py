@@ -68,7 +68,7 @@ class CardholderChange(Input):
     external_ref: Text255 | None = None
     status: CardholderStatus = "active"
     metadata: MetadataChange | None = None
-    """Merged with the stored pairs: a pair with `null` is removed; `null` instead of an object removes all."""
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
     @model_validator(mode="after")
     def _something(self) -> CardholderChange:
@@ -204,7 +204,8 @@ async def _change(update: Update, connection: Connection, row: asyncpg.Record) -
     asked = _asked(update)
     id_ = row["id"]
     if "metadata" in given:
-        about = await change_metadata(connection, caller, "cardholder", id_, {"metadata": asked.pop("metadata")})
+        pairs = {"metadata": asked.pop("metadata")}
+        about = await change_metadata(connection, caller, "cardholder", id_, pairs)
         before["metadata"], asked["metadata"] = (values.metadata for values in about)
     after = before | asked
     if after == before:

@@ -51,7 +51,7 @@ async def delete_cardholder(
     """Erase a cardholder.
 
     Destroys the key of the cardholder's personal data and the keys of their KYC checks. The record stays with
-    the status `closed`, `erased_at`, and null for every personal member and `external_ref`, and without metadata;
+    the status `closed`, `erased_at`, without metadata, and null for every personal member and `external_ref`;
     cards, transactions and the ledger keep its id. All cards must be `terminated`, `lost` or `stolen` first.
     Erasing cannot be undone; repeating it has no effect. Stored answers of earlier requests expire within 24
     hours. Emits `cardholder.erased`.

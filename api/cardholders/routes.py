@@ -94,7 +94,7 @@ class AddressView(View):
 
 
 class CardholderView(View):
-    """A cardholder. After `DELETE` all personal members and `external_ref` are null, and `metadata` is empty."""
+    """A cardholder. After `DELETE` all personal members and `external_ref` are null; `metadata` is empty."""
 
     id: Id
     programme_id: Id

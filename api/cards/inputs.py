@@ -16,7 +16,6 @@ from api.operations.pagination import PageQuery
 from engine.ids import is_id
 from engine.limits import CARD_IDS_MAX
 
-
 Last4 = Annotated[str, StringConstraints(pattern="^[0-9]{4}$"), example("4242")]
 
 
@@ -51,7 +50,7 @@ class CardChange(Input):
     """The new controls; they replace all controls of the card."""
     external_ref: Text255 | None = None
     metadata: MetadataChange | None = None
-    """Merged with the stored pairs: a pair with `null` is removed; `null` instead of an object removes all."""
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
     @property
     def changes_card(self) -> bool:

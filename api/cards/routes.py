@@ -122,7 +122,9 @@ async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedC
             await require_room(connection, card_id, given.about)
         # The claim is for the answer, which is complete only after the second step. Until then, a repeated
         # request has the same command key, so the owner executes the change once.
-        await submit(dataclasses.replace(call, claim=None), _change(call, row, given, partial(once_key, call)))
+        await submit(
+            dataclasses.replace(call, claim=None), _change(call, row, given, partial(once_key, call))
+        )
 
     async def work(connection: Connection) -> Response:
         caller = call.caller

@@ -53,7 +53,8 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "stan": "j.command::json #>> '{wire,stan}'",
         "rrn": "r.rrn",
         "network_txn_id": "r.network_txn_id",
-        "metadata": "coalesce((SELECT o.metadata FROM object_metadata o WHERE o.object_id = r.id), '{}')::json",
+        "metadata": """coalesce(
+            (SELECT o.metadata FROM object_metadata o WHERE o.object_id = r.id), '{}')::json""",
     },
     "ledger_entries": {
         "id": "r.id::text",

@@ -92,8 +92,8 @@ class ExportView(View):
     to: Instant
     state: Literal["pending", "running", "completed", "failed"]
     failure: Literal["too_large", "too_slow", "interrupted", "internal_error"] | None
-    """`too_large` and `too_slow`: choose a shorter window. `interrupted`: the API servers that wrote it ended,
-    several times; create it again."""
+    """`too_large` and `too_slow`: choose a shorter window. `interrupted`: several API servers that wrote it
+    ended; create it again."""
     rows: int
     """Rows written so far; exact once it is completed."""
     rows_estimated: int | None

@@ -72,7 +72,8 @@ _CLEAR: Final = """
     WHERE c.export_id = $1::uuid AND e.id = c.export_id AND (c.attempt < e.attempt OR e.state = 'failed')
 """
 _EXPIRE: Final = """
-    DELETE FROM exports WHERE id IN (SELECT id FROM exports WHERE created_at < $1 ORDER BY created_at LIMIT 10)
+    DELETE FROM exports
+    WHERE id IN (SELECT id FROM exports WHERE created_at < $1 ORDER BY created_at LIMIT 10)
 """
 _NOW: Final = "SELECT now()"
 
@@ -237,7 +238,7 @@ class Content:
 
     def _compressed(self, piece: bytes) -> bytes:
         self._digest.update(piece)
-        return self._stream.compress(piece)
+        return self._stream.compress(piece) + self._stream.flush(zlib.Z_SYNC_FLUSH)
 
     async def _store(self) -> None:
         data, self._packed = bytes(self._packed), bytearray()

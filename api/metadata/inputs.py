@@ -13,9 +13,7 @@ _EXAMPLE: Final = {"cost_centre": "4711"}
 # Lines and tabs are allowed; other control characters are not.
 _VALUE_PATTERN: Final = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 
-Key = Annotated[
-    str, StringConstraints(min_length=1, max_length=METADATA_KEY_CHARS_MAX, pattern=TEXT_PATTERN)
-]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=METADATA_KEY_CHARS_MAX, pattern=TEXT_PATTERN)]
 Value = Annotated[str, StringConstraints(max_length=METADATA_VALUE_CHARS_MAX, pattern=_VALUE_PATTERN)]
 
 Metadata = Annotated[

@@ -14,7 +14,6 @@ from engine.commands import Command
 from engine.ids import key_of
 from engine.replies import Done, NotExecuted, Problem, body_bytes
 
-
 _HOUR_MS: Final = 3_600_000
 
 

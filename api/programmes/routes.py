@@ -119,7 +119,7 @@ class ProgrammeChange(Input):
     status: Literal["active", "suspended", "closed"] = "active"
     external_ref: Text255 | None = None
     metadata: MetadataChange | None = None
-    """Merged with the stored pairs: a pair with `null` is removed; `null` instead of an object removes all."""
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
     @model_validator(mode="after")
     def _something(self) -> ProgrammeChange:

@@ -17,8 +17,8 @@ from engine.limits import PAGE_CLOCK_SLACK_MS
 
 POSTED: Final = """
     SELECT e.account_id, e.occurred_at, e.currency, c.network,
-        CASE WHEN e.authorization_id IS NULL THEN 'fees' WHEN t.kind = 'refund' THEN 'refunded' ELSE 'presented' END
-            AS part,
+        CASE WHEN e.authorization_id IS NULL THEN 'fees' WHEN t.kind = 'refund' THEN 'refunded'
+            ELSE 'presented' END AS part,
         CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END AS amount_minor
     FROM ledger_entries e LEFT JOIN transactions t ON t.id = e.authorization_id
     LEFT JOIN cards c ON c.id = t.card_id
@@ -26,7 +26,8 @@ POSTED: Final = """
 """One row for each entry ``e`` with its part of the report; a refund is negative."""
 
 _POSTED_OF_DAY: Final = f"""
-    SELECT network, currency, part, count(*) AS count, sum(amount_minor)::bigint AS amount_minor FROM ({POSTED}
+    SELECT network, currency, part, count(*) AS count, sum(amount_minor)::bigint AS amount_minor
+    FROM ({POSTED}
         WHERE e.account_id = $1::uuid AND e.id >= $2::uuid AND e.id < $3::uuid
             AND e.occurred_at >= $4 AND e.occurred_at < $5) posted
     GROUP BY network, currency, part

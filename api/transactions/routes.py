@@ -41,7 +41,7 @@ class TransactionChange(Input):
     """The metadata of a transaction."""
 
     metadata: MetadataChange | None
-    """Merged with the stored pairs: a pair with `null` is removed; `null` instead of an object removes all."""
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
 
 @router.get(

@@ -271,13 +271,14 @@ _TYPES: Final = (
         _OUTAGE_FINISHED,
     ),
     EventType("card.created", "live", "A card was issued.", _CARD),
-    EventType(
-        "card.updated", "live", "The state, the controls or the metadata of a card changed.", _CARD
-    ),
+    EventType("card.updated", "live", "The state, the controls or the metadata of a card changed.", _CARD),
     EventType("card_product.created", "live", "A card product was created.", _CARD_PRODUCT),
     EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),
     EventType(
-        "card_product.updated", "live", "The reference or the metadata of a card product changed.", _CARD_PRODUCT
+        "card_product.updated",
+        "live",
+        "The reference or the metadata of a card product changed.",
+        _CARD_PRODUCT,
     ),
     EventType("cardholder.created", "live", "A cardholder was created.", record(_CARDHOLDER)),
     EventType(

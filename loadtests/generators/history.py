@@ -33,21 +33,21 @@ _TRANSACTIONS: Final = f"""
     INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status,
         currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason,
         created_at, updated_at, network_txn_id, day, remainder_minor, mcc, rrn)
-    SELECT (substr(hex, 1, 8) || '-' || substr(hex, 9) || '-7000-8000-' || right(c.tenant_id::text, 10) || '00')
-            ::uuid, c.tenant_id, c.live, c.id, c.cardholder_id, c.programme_id, 1000000 + n, t.kind,
+    SELECT (substr(hex, 1, 8) || '-' || substr(hex, 9) || '-7000-8000-' || right(c.tenant_id::text, 10)
+            || '00')::uuid, c.tenant_id, c.live, c.id, c.cardholder_id, c.programme_id, 1000000 + n, t.kind,
         CASE WHEN m.declined THEN 'declined' WHEN n % 50 = 1 THEN 'reversed' ELSE 'cleared' END, c.currency,
         t.requested_minor, CASE WHEN m.declined THEN 0 ELSE t.requested_minor END, 0,
         CASE WHEN m.declined THEN 0 ELSE t.requested_minor END, 0,
         CASE WHEN rare THEN '{RARE_REASON}' WHEN m.declined THEN '{FREQUENT_REASON}' END, at, at,
         'N' || n || right(c.tenant_id::text, 6), '2026-01-01', 0,
-        CASE WHEN rare THEN '{RARE_MCC}' ELSE (5000 + n % {CODES})::text END, lpad(n::text, 12, '0')
+        CASE WHEN rare THEN '{RARE_MCC}' ELSE (5000 + (n / 7) % {CODES})::text END, lpad(n::text, 12, '0')
     FROM made m JOIN cards c ON c.id = m.card_id CROSS JOIN transactions t,
         LATERAL (SELECT lpad(to_hex(at_ms), 12, '0')) AS id (hex)
     WHERE t.id = $1::uuid
 """
 _JOURNAL: Final = """
-    INSERT INTO journal (actor_id, seq, epoch, command_key, kind, command, inputs, decision, reply, recorded_at,
-        authorization_id)
+    INSERT INTO journal (actor_id, seq, epoch, command_key, kind, command, inputs, decision, reply,
+        recorded_at, authorization_id)
     SELECT r.card_id, r.seq, 0, decode(md5(r.id::text), 'hex'), 'authorize', j.command, NULL, j.decision,
         j.reply, r.created_at, r.id
     FROM transactions r JOIN transactions t ON t.id = CASE WHEN r.decline_reason IS NULL THEN $1::uuid

@@ -12,8 +12,8 @@ SETTLEMENT: Final = f"""
         SELECT account_id, day, coalesce(sum(amount_minor) FILTER (WHERE NOT on_card), 0) AS reported,
             coalesce(-sum(amount_minor) FILTER (WHERE on_card), 0) AS ledger
         FROM (
-            SELECT posted.account_id, (posted.occurred_at AT TIME ZONE 'UTC')::date AS day, posted.amount_minor,
-                false AS on_card
+            SELECT posted.account_id, (posted.occurred_at AT TIME ZONE 'UTC')::date AS day,
+                posted.amount_minor, false AS on_card
             FROM ({POSTED}) posted JOIN accounts a ON a.id = posted.account_id AND a.kind = 'settlement'
             WHERE posted.part = 'fees' OR posted.network IS NOT NULL
             UNION ALL

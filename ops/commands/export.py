@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from pathlib import Path
 from typing import Final, Protocol, TextIO
@@ -45,11 +44,11 @@ def export(
     """
     if path.exists():
         raise ExportError(f"{path} exists already")
-    written = _completed(client, client.exports.create(kind, from_, to, format=format_), progress)
+    written = _completed(client, client.exports.create(kind, from_, to, format_=format_), progress)
     partial = path.with_name(f".{path.name}.part")
     try:
         _download(http, written, partial, progress)
-        os.replace(partial, path)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
     return written

@@ -35,4 +35,3 @@ CREATE TYPE transaction_row_v2 AS (
 CREATE INDEX cards_of_last4 ON cards (tenant_id, live, last4, id);
 CREATE INDEX cards_of_state ON cards (tenant_id, live, state, id);
 CREATE INDEX cardholders_of_status ON cardholders (tenant_id, live, status, id);
-CREATE INDEX simulations_of_tenant ON simulations (tenant_id, id);

@@ -205,7 +205,8 @@ def _sale(api: Client, card: Card) -> None:
 
 def _books(api: Client, programme: Programme) -> None:
     begin = datetime.fromisoformat(programme["created_at"])
-    api.settlement_reports.get(programme["id"], begin.astimezone(ZoneInfo(programme["timezone"])).strftime("%Y-%m-%d"))
+    day = begin.astimezone(ZoneInfo(programme["timezone"])).strftime("%Y-%m-%d")
+    api.settlement_reports.get(programme["id"], day)
     window = (begin - timedelta(days=1), begin + timedelta(days=1))
     begin_text, end_text = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in window)
     export = api.exports.create("transactions", begin_text, end_text)

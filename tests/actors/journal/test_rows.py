@@ -74,7 +74,7 @@ async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgre
     found = {
         row["type"].removeprefix("_"): arguments[row["name"].removeprefix("_")]
         for row in await postgres.session.fetch(PARAMETERS)
-        if row["type"].endswith("_row")
+        if "_row" in row["type"]
     }
     assert found == {name: list[row] for name, row in ROW_TYPES.items()}  # type: ignore[valid-type]
 

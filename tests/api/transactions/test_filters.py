@@ -60,7 +60,12 @@ async def test_each_filter_finds_its_transactions(acme: Caller) -> None:
     ]
     force = await acme.post(
         "/v1/simulated-clearings",
-        {"card_id": other["id"], "amount": {"amount": "1.00", "currency": "EUR"}, "mcc": "4111", "merchant_name": "M"},
+        {
+            "card_id": other["id"],
+            "amount": {"amount": "1.00", "currency": "EUR"},
+            "mcc": "4111",
+            "merchant_name": "M",
+        },
         202,
     )
     spends.append(await acme.simulation(force["simulation_id"]))
@@ -94,7 +99,11 @@ async def test_each_filter_finds_its_transactions(acme: Caller) -> None:
         assert await ids(acme, query) == found, query
         assert await ids(acme, f"limit=1&{query}") == found, query
     at = (await acme.get(f"/v1/transactions/{declined}"))["created_at"]
-    for query, found in (("mcc=7995", [three, declined]), ("decision=declined", [declined]), ("", [posted, refund, three, declined])):
+    for query, found in (
+        ("mcc=7995", [three, declined]),
+        ("decision=declined", [declined]),
+        ("", [posted, refund, three, declined]),
+    ):
         assert await ids(acme, f"{query}&from={at}") == found, query
         assert declined not in await ids(acme, f"{query}&to={at}")
 

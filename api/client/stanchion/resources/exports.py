@@ -23,11 +23,11 @@ class Exports(Resource[AnyTransport]):
         from_: str,
         to: str,
         *,
-        format: records.ExportFormat = "csv",
+        format_: records.ExportFormat = "csv",
         idempotency_key: str | None = None,
     ) -> Call[records.Export]:
         """Begin an export of the half-open window from ``from_`` to ``to``, at most 366 days."""
-        body = {"kind": kind, "from": from_, "to": to, "format": format}
+        body = {"kind": kind, "from": from_, "to": to, "format": format_}
         return Call(body=body, key=idempotency_key)
 
     @operation("GET", "/v1/exports/{id}")
