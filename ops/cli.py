@@ -332,10 +332,10 @@ def resend(
 
 @app.command()
 def export(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPORT_KINDS)}.")],
+    kind_: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(EXPORT_KINDS)}.")],
     from_: Annotated[str, typer.Option("--from", help="An age like 30d, or an instant of ISO 8601.")],
     to: Annotated[str | None, typer.Option(help="The end of the window; default: now.")] = None,
-    format_: Annotated[str, typer.Option("--format", help="csv or jsonl.")] = "csv",
+    given_format: Annotated[str, typer.Option("--format", help="csv or jsonl.")] = "csv",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: KIND.FORMAT.")
     ] = None,
@@ -350,10 +350,8 @@ def export(
     from ops.commands.resend import instant_of
     from stanchion import Client
 
-    if kind not in EXPORT_KINDS:
-        raise typer.BadParameter(f"one of {', '.join(EXPORT_KINDS)}", param_hint="KIND")
-    if format_ not in EXPORT_FORMATS:
-        raise typer.BadParameter(f"one of {', '.join(EXPORT_FORMATS)}", param_hint="--format")
+    kind = _one_of(EXPORT_KINDS, kind_, "KIND")
+    format_ = _one_of(EXPORT_FORMATS, given_format, "--format")
     now, run_file = datetime.now(UTC), read_settings(var).var_dir / RUN_FILE
     path = output or Path(f"{kind}.{format_}")
     window = {"from_": instant_of(from_, now), "to": instant_of(to or "0s", now)}
@@ -366,6 +364,12 @@ def export(
             finally:
                 bar.close()
     print(f"{path}: {written['rows']} rows as of {written['as_of']}")
+
+
+def _one_of(known: tuple[Any, ...], given: str, hint: str) -> Any:
+    if given not in known:
+        raise typer.BadParameter(f"one of {', '.join(known)}", param_hint=hint)
+    return given
 
 
 @app.command()

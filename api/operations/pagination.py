@@ -159,27 +159,28 @@ async def page(
             ids = await candidates(connection, caller, query.bounds, most)
             last = ids[-1] if extra and len(ids) == most else None
             where.add({"r.id = ANY (?::uuid[])": ids, **extra})
-            statement = f"{select} WHERE {where} ORDER BY r.id DESC LIMIT {query.limit + 1}"
-            rows = await connection.fetch(statement, *where.values)
         elif extra:
-            last = await connection.fetchval(
-                f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
-                f" OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1",
-                *where.values,
-            )
+            last = await _last_scanned(connection, table, where)
             where.add({"r.id >= ?::uuid": last, **extra})
-            select = (
-                f"{select} WHERE r.id IN (SELECT r.id FROM {table} r {joins} WHERE {where}"
-                f" ORDER BY r.id DESC LIMIT {query.limit + 1})"
+        condition, most = str(where), query.limit + 1
+        if candidates is None and (extra or joins):
+            # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
+            condition = (
+                f"r.id IN (SELECT r.id FROM {table} r {joins} WHERE {where} ORDER BY r.id DESC LIMIT {most})"
             )
-            rows = await connection.fetch(f"{select} ORDER BY r.id DESC", *where.values)
-        else:
-            statement = f"{select} WHERE {where} ORDER BY r.id DESC LIMIT {query.limit + 1}"
-            rows = await connection.fetch(statement, *where.values)
+        statement = f"{select} WHERE {condition} ORDER BY r.id DESC LIMIT {most}"
+        rows = await connection.fetch(statement, *where.values)
     data, full = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
     if full or last is None:
         return page_response(data, has_more=full, cursor=rows[query.limit - 1]["id"] if full else None)
     return json_response(200, {"data": data, "has_more": True, "next_cursor": last})
+
+
+async def _last_scanned(connection: Connection, table: str, where: Conditions) -> str | None:
+    """The id of the last row that a page looks at, or ``None`` if there are fewer."""
+    statement = f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1"
+    last: str | None = await connection.fetchval(statement, *where.values)
+    return last
 
 
 @dataclass

@@ -226,7 +226,7 @@ async def update_program(programme_id: PathId, given: ProgrammeChange, call: Opt
     changes = given.model_dump(include=given.model_fields_set)
     row = await _row(call, programme_id)
     await require_callable(services, call.caller, changes.get("decision_url"), "decision_url")
-    stored = {name: changes.pop(name) for name in MEMBERS if name in changes}
+    stored: dict[str, Any] = {name: changes.pop(name) for name in MEMBERS if name in changes}
     if not stored:
         return await submit(call, _change(call, programme_id, changes, key_of), about_of(row).view())
     if changes:

@@ -34,6 +34,8 @@ MEMBERS = {
     "created_at",
     "cardholder_name",
     "cardholder_email",
+    "external_ref",
+    "metadata",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.http.problems import Refusal
-from api.metadata import creation
+from api.metadata import creation, store
 from api.sweepers.metadata import sweep
 from engine.limits import METADATA_KEYS_MAX, METADATA_RESERVED_SECONDS
 from tests.support.api.driver import Caller
@@ -211,7 +211,7 @@ async def test_interrupted_creation_leaves_no_visible_row(
     async def never(*_: Any) -> None:
         raise Refusal("dependency-unavailable")
 
-    original = creation.insert
+    original = store.insert
     with monkeypatch.context() as broken:
         broken.setattr(creation, "insert", ended)
         broken.setattr("api.cards.issue.submit", never)
