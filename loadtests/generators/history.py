@@ -11,6 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from stanchion import Client, StanchionError, money
+from stanchion.records import Card
+
 RARE_MCC: Final = "7995"
 RARE_REASON: Final = "card_stolen"
 FREQUENT_MCC: Final = "5001"
@@ -74,3 +77,43 @@ async def fill(connection: Any, life: Life, rows: int, seconds_max: float = 900.
         await connection.execute(_ROWS, rows, life.rare_card, life.cards, timeout=seconds_max)
         await connection.execute(_TRANSACTIONS, life.approved, timeout=seconds_max)
         await connection.execute(_JOURNAL, life.approved, life.declined, timeout=seconds_max)
+
+
+def life_of(client: Client, cards: int = 8) -> Life:
+    """A tenant with two programmes that share ``cards`` cards, and a programme with a single card. Raises
+    StanchionError."""
+    programmes = [client.programs.create(name=f"Programme {n}", currency="EUR") for n in range(3)]
+    issued = [_card(client, programmes[n % 2]["id"]) for n in range(cards)]
+    rare = _card(client, programmes[2]["id"])
+    client.cards.load(issued[0]["id"], money("10.00", "EUR"))
+    approved, declined = (_spend(client, issued[0], amount) for amount in ("1.00", "99.00"))
+    return Life(approved, declined, rare["id"], [card["id"] for card in issued])
+
+
+def _card(client: Client, programme_id: str) -> Card:
+    holder = client.cardholders.create(
+        programme_id=programme_id, given_name="Ada", family_name="Byron", email="ada@example.com"
+    )
+    product = client.card_products.create(
+        programme_id=programme_id,
+        name="Virtual",
+        network="visa",
+        currency="EUR",
+        form_factor="virtual",
+        iin="400000",
+    )
+    return client.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
+
+
+def _spend(client: Client, card: Card, amount: str) -> str:
+    accepted = client.simulations.spend(
+        card_id=card["id"],
+        amount=money(amount, "EUR"),
+        mcc="5411",
+        merchant_name="Corner Shop",
+        channel="pos",
+    )
+    decided = client.simulations.wait(accepted["simulation_id"])["transaction_id"]
+    if decided is None:
+        raise StanchionError("a decided spend names no transaction")
+    return decided
