@@ -103,9 +103,8 @@ def run(folder: Path, rows: int, format_: ExportFormat) -> None:
         print(f"{written['rows']:,} rows, {size:,.0f} MiB of {format_}")
         print(f"written in {stages['writing'] - began:.0f} s, ", end="")
         print(f"downloaded in {stages['downloading'] - stages['writing']:.0f} s")
-        print(
-            f"API servers: {memory.before / MEBIBYTE:.0f} MiB before, at most {memory.most / MEBIBYTE:.0f} MiB"
-        )
+        before, most = memory.before / MEBIBYTE, memory.most / MEBIBYTE
+        print(f"API servers: {before:.0f} MiB before, at most {most:.0f} MiB")
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"this command: at most {own:.0f} MiB")
 

@@ -178,8 +178,8 @@ async def page(
 
 async def _last_scanned(connection: Connection, table: str, where: Conditions) -> str | None:
     """The id of the last row that a page looks at, or ``None`` if there are fewer."""
-    statement = f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1"
-    last: str | None = await connection.fetchval(statement, *where.values)
+    ids = f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
+    last: str | None = await connection.fetchval(f"{ids} OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1", *where.values)
     return last
 
 
