@@ -84,7 +84,7 @@ def run(folder: Path, rows: int, format_: ExportFormat) -> None:
         memory = Memory(api_servers(pid))
         stages: dict[str, float] = {}
 
-        def reached(stage: str, _done: int, _total: int | None) -> None:
+        def reached(stage: str, done: int, total: int | None) -> None:  # noqa: ARG001 -- Progress
             stages[stage] = time.monotonic()
 
         began = time.monotonic()

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from starlette.responses import Response
 
 from api.cards.controls import ControlsInput, ControlView, encode_controls, stored_controls, to_engine
+from api.database.object_metadata import COLUMNS, About, about_of
 from api.database.pool import Connection, fetch_row
 from api.events.log import record
 from api.http.answers import json_response
@@ -18,7 +19,7 @@ from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
 from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
-from api.metadata.store import COLUMNS, About, about_of, change, insert
+from api.metadata.store import change, insert
 from api.operations.call import (
     NO_MEMBERS,
     Empty,

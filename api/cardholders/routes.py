@@ -10,6 +10,7 @@ from fastapi import Query
 from pydantic import StringConstraints
 from starlette.responses import Response
 
+from api.database.object_metadata import About
 from api.database.pool import Connection, fetch_row
 from api.events.log import record
 from api.http.answers import json_response
@@ -28,7 +29,7 @@ from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View
 from api.metadata.inputs import Metadata, ShownMetadata
-from api.metadata.store import About, insert
+from api.metadata.store import insert
 from api.operations.call import KeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, first_of, page, page_model

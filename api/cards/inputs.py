@@ -8,10 +8,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, mode
 
 from api.cards.controls import ControlsInput
 from api.cards.views import State
+from api.database.object_metadata import MEMBERS
 from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, Text255, example, separated
 from api.http.validation import Input, broken
 from api.metadata.inputs import Metadata, MetadataChange
-from api.metadata.store import MEMBERS
 from api.operations.pagination import PageQuery
 from engine.ids import is_id
 from engine.limits import CARD_IDS_MAX

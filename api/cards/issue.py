@@ -17,10 +17,10 @@ from api.cards.card_numbers import give_back, reserve
 from api.cards.controls import stored_controls, to_engine
 from api.cards.inputs import CardInput
 from api.cards.views import HOLDER_COLUMNS, holder
+from api.database.object_metadata import About
 from api.database.pool import Connection, connected
 from api.http.problems import Refusal, not_found
 from api.metadata.creation import creating
-from api.metadata.store import About
 from api.operations.call import Call
 from api.operations.submission import submit
 from api.people.personal_data import People

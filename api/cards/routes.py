@@ -14,12 +14,13 @@ from api.cards.controls import to_engine
 from api.cards.inputs import CardChange, CardInput, CardsQuery
 from api.cards.issue import finish, issue
 from api.cards.views import FIND, SELECT, BalanceView, CardView, event_view, holder, show
+from api.database.object_metadata import REFERENCE, about_of
 from api.database.pool import Connection, connected, fetch, fetch_row
 from api.events.log import record
 from api.http.answers import json_response
 from api.http.problems import not_found
 from api.http.refusals import refusals
-from api.metadata.store import REFERENCE, about_of, change, referenced, require_room
+from api.metadata.store import change, referenced, require_room
 from api.operations.call import Call, OptionallyKeyedCall, PathId, ReadCall, creates, resuming
 from api.operations.idempotency import once
 from api.operations.pagination import Conditions, first_of, page, page_model, page_response

@@ -8,10 +8,10 @@ import asyncpg
 
 from actors.vault import VaultError
 from api.cards.controls import ControlView, stored_controls
+from api.database.object_metadata import COLUMNS, about_of
 from api.http.fields import Currency, Id, Instant, ShownAmount
 from api.http.validation import View
 from api.metadata.inputs import ShownMetadata
-from api.metadata.store import COLUMNS, about_of
 from api.people.personal_data import People, log_unreadable, selected
 from engine.cards.card import Card, card_view
 from engine.instant import to_ms

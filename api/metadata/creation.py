@@ -14,10 +14,11 @@ from typing import Final
 import structlog
 from starlette.responses import Response
 
+from api.database.object_metadata import About
 from api.database.pool import Connection, connected, transaction
 from api.http.faults import CONNECTION_FAILURES
 from api.http.problems import Refusal
-from api.metadata.store import About, Kind, erase, insert
+from api.metadata.store import Kind, erase, insert
 from api.operations.call import Call
 from api.operations.idempotency import REPLAYED_HEADER
 from api.services import Services

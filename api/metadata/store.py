@@ -12,27 +12,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from api.access.tokens import Caller
+from api.database.object_metadata import About, about_of, shown_metadata
 from api.database.pool import Connection
 from api.http.problems import FieldError, Refusal
 from api.operations.pagination import Bounds, Candidates
 from engine.limits import METADATA_KEYS_MAX
 
 Kind = Literal["programme", "card_product", "cardholder", "card", "transaction"]
-
-COLUMN: Final = "(SELECT o.metadata FROM object_metadata o WHERE o.object_id = r.id) AS metadata"
-"""For a SELECT list: the metadata of row ``r``, or NULL."""
-COLUMNS: Final = (
-    f"{COLUMN}, (SELECT o.external_ref FROM object_metadata o WHERE o.object_id = r.id) AS external_ref"
-)
-"""The metadata and the external reference of row ``r``."""
-
-REFERENCE: Final = (
-    "r.id IN (SELECT o.object_id FROM object_metadata o"
-    " WHERE o.tenant_id = $1 AND o.live = $2 AND o.external_ref = ?)"
-)
-"""The condition that row ``r`` has an external reference; $1 and $2 are tenant and mode."""
-
-MEMBERS: Final = ("external_ref", "metadata")
 
 _INSERT: Final = """
     INSERT INTO object_metadata (object_id, tenant_id, live, kind, external_ref, metadata)
@@ -47,34 +33,6 @@ _REFERENCED: Final = """
 _READ: Final = "SELECT metadata FROM object_metadata WHERE object_id = $1::uuid"
 _UPDATE: Final = "UPDATE object_metadata SET external_ref = $2, metadata = $3 WHERE object_id = $1::uuid"
 _DELETE: Final = "DELETE FROM object_metadata WHERE object_id = $1::uuid"
-
-_decode = msgspec.json.Decoder(dict[str, str]).decode
-
-
-class About(msgspec.Struct, frozen=True):
-    """The reference and the metadata of one object."""
-
-    external_ref: str | None = None
-    metadata: dict[str, str] = {}
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to store."""
-        return self.external_ref is None and not self.metadata
-
-    def view(self) -> dict[str, Any]:
-        """The members of the public representation."""
-        return {"external_ref": self.external_ref, "metadata": self.metadata}
-
-
-def about_of(row: Any) -> About:
-    """The values of a row with ``COLUMNS``."""
-    return About(row["external_ref"], shown_metadata(row))
-
-
-def shown_metadata(row: Any) -> dict[str, str]:
-    """The metadata of a row with ``COLUMN``."""
-    return {} if row["metadata"] is None else _decode(row["metadata"])
 
 
 async def insert(connection: Connection, caller: Caller, kind: Kind, object_id: str, about: About) -> None:

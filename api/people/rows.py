@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import asyncpg
 
+from api.database.object_metadata import COLUMN, shown_metadata
 from api.http.fields import shown_instant
-from api.metadata.store import COLUMN, shown_metadata
 from api.people.personal_data import People, selected
 
 SELECT: Final = f"""

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from actors.shards.endpoint import SECRET_PURPOSE
 from api.access.tokens import Caller
+from api.database.object_metadata import COLUMNS, MEMBERS, About, about_of
 from api.database.pool import Connection, connected, fetch_row
 from api.http.answers import json_response
 from api.http.fields import Currency, HttpsAddress, Id, Instant, Text100, Text255, example
@@ -24,7 +25,7 @@ from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
 from api.metadata.creation import creating
 from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
-from api.metadata.store import COLUMNS, MEMBERS, About, about_of, change, require_room
+from api.metadata.store import change, require_room
 from api.operations.call import Call, KeyedCall, OptionallyKeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model

@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 import asyncpg
 import msgspec
 
+from api.database.object_metadata import COLUMN, shown_metadata
 from api.http.fields import Channel, Id, Instant, ShownAmount, shown_instant
 from api.http.validation import View
 from api.metadata.inputs import ShownMetadata
-from api.metadata.store import COLUMN, shown_metadata
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Advise, Authorize, Present
 from engine.decision.decide import Decision, decision_view
