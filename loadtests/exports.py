@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import resource
 import sys
 import threading
@@ -19,16 +18,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import httpx2
-
-from loadtests.filters import SERVERS_FILE, clients_of, fill_tenants
+from loadtests.filters import clients_of, dsn_of, fill_tenants
 from loadtests.generators.history import life_of
+from loadtests.harness.children import ChildError, Installation
 from loadtests.harness.processes import command_line, resident_bytes, tree
 from loadtests.options import count
-from ops.commands.export import ExportError, export
-from ops.supervision.running_installation import RunningError, RunningInstallation
 from stanchion import StanchionError
-from stanchion.records import ExportFormat
 
 ROWS: Final = 10_000_000
 SAMPLE_SECONDS: Final = 0.2
@@ -61,52 +56,47 @@ class Memory:
 
 
 def api_servers(root: int) -> list[int]:
-    """The processes of the API below ``root``."""
+    """The processes of the API below ``root``. Raises ChildError."""
     found = [each.pid for each in tree(root) if "api-" in command_line(each.pid)]
     if not found:
-        raise RunningError("no API server was found")
+        raise ChildError("no API server was found")
     return found
 
 
-def run(folder: Path, rows: int, format_: ExportFormat) -> None:
+async def run(folder: Path, rows: int, format_: str) -> None:
     """Everything, on an installation in ``folder``."""
-    installation = RunningInstallation(folder / "var", {"STANCHION_AUTO_CLEAR_SECONDS": "0"})
-    with installation as found:
-        client = clients_of(found)[0]
-        life = life_of(client)
-        dsn = json.loads((installation.var_dir / SERVERS_FILE).read_bytes())["database_url"]
+    var_dir, installation = folder / "var", Installation(folder / "var", {})
+    client = clients_of(await installation.start())[0]
+    try:
         began = time.monotonic()
         # One row a second, so that a year has room for 31,536,000.
-        asyncio.run(fill_tenants(dsn, [life], rows))
+        await fill_tenants(dsn_of(var_dir), [life_of(client)], rows)
         print(f"{rows:,} transactions made in {time.monotonic() - began:.0f} s", flush=True)
-        pid = installation.pid
-        assert pid is not None, "it runs"
-        memory = Memory(api_servers(pid))
-        stages: dict[str, float] = {}
-
-        def reached(stage: str, done: int, total: int | None) -> None:  # noqa: ARG001 -- Progress
-            stages[stage] = time.monotonic()
-
+        memory = Memory(api_servers(installation.pid))
         began = time.monotonic()
-        with memory.watched(), httpx2.Client(base_url=found["base_url"], timeout=60.0) as http:
-            written = export(
-                client,
-                http,
-                "transactions",
-                from_=WINDOW[0],
-                to=WINDOW[1],
-                format_=format_,
-                path=folder / f"transactions.{format_}",
-                progress=reached,
-            )
+        with memory.watched():
+            await _export(var_dir, folder / f"transactions.{format_}", format_)
+        seconds = time.monotonic() - began
+        [written] = client.exports.list()
         size = written["bytes"] / MEBIBYTE
-        print(f"{written['rows']:,} rows, {size:,.0f} MiB of {format_}")
-        print(f"written in {stages['writing'] - began:.0f} s, ", end="")
-        print(f"downloaded in {stages['downloading'] - stages['writing']:.0f} s")
+        print(
+            f"{written['rows']:,} rows, {size:,.0f} MiB of {format_}, written and downloaded in {seconds:.0f} s"
+        )
         before, most = memory.before / MEBIBYTE, memory.most / MEBIBYTE
         print(f"API servers: {before:.0f} MiB before, at most {most:.0f} MiB")
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"this command: at most {own:.0f} MiB")
+        own = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        print(f"largest child process, the command included: at most {own:.0f} MiB")
+    finally:
+        await installation.stop()
+
+
+async def _export(var_dir: Path, path: Path, format_: str) -> None:
+    """Run ``stanchion export``. Raises ChildError."""
+    window = ("--from", WINDOW[0], "--to", WINDOW[1], "--format", format_)
+    command = ("export", "transactions", *window, "--output", str(path), "--var", str(var_dir))
+    child = await asyncio.create_subprocess_exec(sys.executable, "-m", "ops", *command)
+    if await child.wait() != 0:
+        raise ChildError("the export has failed")
 
 
 def main(arguments: list[str]) -> int:
@@ -117,8 +107,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         with TemporaryDirectory(prefix="stanchion-exports-") as folder:
-            run(Path(folder), options.rows, options.format)
-    except (ExportError, RunningError, StanchionError) as failure:
+            asyncio.run(run(Path(folder), options.rows, options.format))
+    except (ChildError, StanchionError) as failure:
         print(f"loadtests.exports: {failure}", file=sys.stderr)
         return 1
     return 0

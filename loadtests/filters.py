@@ -28,14 +28,13 @@ from loadtests.generators.history import (
     fill,
     life_of,
 )
+from loadtests.harness.children import ChildError, Installation
 from loadtests.options import count
-from ops.supervision.running_installation import RunningError, RunningInstallation
 from stanchion import Client, StanchionError
 
 ROWS: Final = 1_000_000
 TIMES: Final = 9
 FILL_SECONDS_MAX: Final = 3_600.0
-SERVERS_FILE: Final = "servers.json"
 
 
 def queries(client: Client, life: Life) -> list[dict[str, str]]:
@@ -65,6 +64,11 @@ async def fill_tenants(dsn: str, lives: list[Life], rows: int) -> None:
         await connection.close()
 
 
+def dsn_of(var_dir: Path) -> str:
+    """The address of the installation's database."""
+    return str(json.loads((var_dir / "servers.json").read_bytes())["database_url"])
+
+
 def clients_of(run: dict[str, Any]) -> list[Client]:
     """Clients of two tenants in test mode."""
     admins = [each for each in run["tenants"] if (each["mode"], each["role"]) == ("test", "admin")]
@@ -81,14 +85,13 @@ def measure(client: Client, query: dict[str, str]) -> tuple[int, float]:
     return rows, median(times)
 
 
-def run(folder: Path, rows: int) -> None:
+async def run(folder: Path, rows: int) -> None:
     """Everything, on an installation in ``folder``."""
-    installation = RunningInstallation(folder / "var", {"STANCHION_AUTO_CLEAR_SECONDS": "0"})
-    with installation as found:
-        clients = clients_of(found)
+    installation = Installation(folder / "var", {})
+    clients = clients_of(await installation.start())
+    try:
         lives = [life_of(client) for client in clients]
-        dsn = json.loads((installation.var_dir / SERVERS_FILE).read_bytes())["database_url"]
-        asyncio.run(fill_tenants(dsn, lives, rows))
+        await fill_tenants(dsn_of(folder / "var"), lives, rows)
         print(f"The first page over {rows:,} transactions, beside a tenant with as many:")
         print("| query | rows | median ms |\n|---|---|---|")
         for query in queries(clients[0], lives[0]):
@@ -98,6 +101,8 @@ def run(folder: Path, rows: int) -> None:
                 end="",
             )
             print(f"| {median_ms:.1f} |", flush=True)
+    finally:
+        await installation.stop()
 
 
 def main(arguments: list[str]) -> int:
@@ -107,8 +112,8 @@ def main(arguments: list[str]) -> int:
     rows = parser.parse_args(arguments).rows
     try:
         with TemporaryDirectory(prefix="stanchion-filters-") as folder:
-            run(Path(folder), rows)
-    except (RunningError, StanchionError) as failure:
+            asyncio.run(run(Path(folder), rows))
+    except (ChildError, StanchionError) as failure:
         print(f"loadtests.filters: {failure}", file=sys.stderr)
         return 1
     return 0
