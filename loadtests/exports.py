@@ -78,10 +78,8 @@ async def run(folder: Path, rows: int, format_: str) -> None:
             await _export(var_dir, folder / f"transactions.{format_}", format_)
         seconds = time.monotonic() - began
         [written] = client.exports.list()
-        size = written["bytes"] / MEBIBYTE
-        print(
-            f"{written['rows']:,} rows, {size:,.0f} MiB of {format_}, written and downloaded in {seconds:.0f} s"
-        )
+        size, found = written["bytes"] / MEBIBYTE, written["rows"]
+        print(f"{found:,} rows, {size:,.0f} MiB of {format_}, written and downloaded in {seconds:.0f} s")
         before, most = memory.before / MEBIBYTE, memory.most / MEBIBYTE
         print(f"API servers: {before:.0f} MiB before, at most {most:.0f} MiB")
         own = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -207,7 +207,7 @@ def _books(api: Client, programme: Programme) -> None:
     begin = datetime.fromisoformat(programme["created_at"])
     day = begin.astimezone(ZoneInfo(programme["timezone"])).strftime("%Y-%m-%d")
     api.settlement_reports.get(programme["id"], day)
-    window = (begin - timedelta(days=1), begin + timedelta(days=1))
+    window = (begin, begin + timedelta(days=1))
     begin_text, end_text = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in window)
     export = api.exports.create("transactions", begin_text, end_text)
     _first(api.exports.list(page_size=PAGE))
