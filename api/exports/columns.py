@@ -46,11 +46,11 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "decision": _DECISION,
         "decline_reason": "r.decline_reason",
         "mcc": "r.mcc",
-        "merchant_name": "j.command::json ->> 'merchant_name'",
-        "merchant_country": "j.command::json ->> 'merchant_country'",
-        "channel": "j.command::json ->> 'channel'",
+        "merchant_name": "q.command ->> 'merchant_name'",
+        "merchant_country": "q.command ->> 'merchant_country'",
+        "channel": "q.command ->> 'channel'",
         "network": "c.network",
-        "stan": "j.command::json #>> '{wire,stan}'",
+        "stan": "q.command #>> '{wire,stan}'",
         "rrn": "r.rrn",
         "network_txn_id": "r.network_txn_id",
         "metadata": """coalesce(
@@ -69,24 +69,24 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "authorization_id": "r.authorization_id::text",
     },
     "decisions": {
-        "id": "j.command::json ->> 'id'",
+        "id": "q.command ->> 'id'",
         "decided_at": _instant("j.recorded_at"),
         "authorization_id": "r.id::text",
         "operation": "CASE j.kind WHEN 'increment' THEN 'increment' ELSE 'authorization' END",
         "programme_id": "r.programme_id::text",
         "card_id": "r.card_id::text",
         "cardholder_id": "r.cardholder_id::text",
-        "amount": _amount("(j.command::json ->> 'amount_minor')::bigint"),
-        "currency": "j.command::json ->> 'currency'",
-        "decision": "j.decision::json ->> 'decision'",
-        "decline_reason": "j.decision::json ->> 'reason'",
-        "decided_by": "j.decision::json ->> 'decided_by'",
-        "approved_amount": _amount("(j.decision::json ->> 'approved_minor')::bigint"),
-        "response_code": "j.decision::json ->> 'response_code'",
-        "risk_score": "(j.decision::json ->> 'risk_score')::integer",
-        "mcc": "j.command::json ->> 'mcc'",
-        "merchant_name": "j.command::json ->> 'merchant_name'",
-        "merchant_country": "j.command::json ->> 'merchant_country'",
+        "amount": _amount("(q.command ->> 'amount_minor')::bigint"),
+        "currency": "q.command ->> 'currency'",
+        "decision": "q.decision ->> 'decision'",
+        "decline_reason": "q.decision ->> 'reason'",
+        "decided_by": "q.decision ->> 'decided_by'",
+        "approved_amount": _amount("(q.decision ->> 'approved_minor')::bigint"),
+        "response_code": "q.decision ->> 'response_code'",
+        "risk_score": "(q.decision ->> 'risk_score')::integer",
+        "mcc": "q.command ->> 'mcc'",
+        "merchant_name": "q.command ->> 'merchant_name'",
+        "merchant_country": "q.command ->> 'merchant_country'",
         "trace": "j.decision::json -> 'trace'",
     },
     "stand_ins": {
@@ -115,9 +115,14 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
 FREE_TEXT: Final = frozenset({"merchant_name", "metadata", "network_txn_id", "rrn", "stan"})
 """Columns with text from outside, which a spreadsheet could take for a formula."""
 
+# Parsed once for each row. The trace is taken from the text, in which its members keep their order.
+_COMMAND: Final = "CROSS JOIN LATERAL (SELECT j.command::jsonb AS command OFFSET 0) q"
+_COMMAND_AND_DECISION: Final = """CROSS JOIN LATERAL (
+            SELECT j.command::jsonb AS command, j.decision::jsonb AS decision OFFSET 0) q"""
 _FROM: Final[dict[ExportKind, str]] = {
     "transactions": f"""transactions r JOIN cards c ON c.id = r.card_id
         JOIN journal j ON j.actor_id = r.card_id AND j.seq = r.seq LEFT JOIN holds h ON h.id = r.hold_id
+        {_COMMAND}
         WHERE {_WINDOW} ORDER BY r.id""",
     "ledger_entries": """ledger_entries r JOIN accounts a ON a.id = r.account_id
         WHERE a.tenant_id = $1::uuid AND a.live = $2::boolean AND r.occurred_at >= $3::timestamptz
@@ -126,6 +131,7 @@ _FROM: Final[dict[ExportKind, str]] = {
             SELECT * FROM journal f WHERE f.actor_id = r.card_id AND f.seq = r.seq AND f.kind = 'authorize'
             UNION ALL
             SELECT * FROM journal i WHERE i.authorization_id = r.id AND i.kind = 'increment') j
+        {_COMMAND_AND_DECISION}
         WHERE {_WINDOW} ORDER BY r.id, j.seq""",
     "stand_ins": """stand_ins r JOIN programmes p ON p.id = r.programme_id
         WHERE p.tenant_id = $1::uuid AND p.live = $2::boolean AND r.decided_at >= $3::timestamptz
@@ -133,7 +139,7 @@ _FROM: Final[dict[ExportKind, str]] = {
 }
 
 # Spreadsheets run cells that begin like this (OWASP, CSV injection). A quote in front makes them text.
-_DANGEROUS: Final = "'^[=+@\\t\\r-]'"
+_DANGEROUS: Final = r"'^(?=[=+@\t\r-])'"
 
 COPY_OPTIONS: Final[dict[Format, dict[str, object]]] = {
     "csv": {"format": "csv", "header": True},
@@ -156,5 +162,4 @@ def statement(kind: ExportKind, format_: Format) -> str:
 def _cell(name: str, sql: str) -> str:
     if name not in FREE_TEXT:
         return sql
-    text = f"({sql})::text"
-    return f"CASE WHEN {text} ~ {_DANGEROUS} THEN '''' || {text} ELSE {text} END"
+    return f"regexp_replace(({sql})::text, {_DANGEROUS}, '''')"

@@ -131,15 +131,17 @@ async def _outcome(services: Services, export: Export) -> str | None:
     if export.attempt > EXPORT_ATTEMPTS_MAX:
         return "interrupted"
     try:
-        async with asyncio.timeout(EXPORT_SECONDS_MAX):
+        async with asyncio.timeout(EXPORT_SECONDS_MAX) as limit:
             await _write(services, export)
     except _LeaseLostError:
         _log.info("export_lease_lost", export=export.id)
     except _TooLargeError:
         return "too_large"
-    except TimeoutError:
+    except asyncpg.QueryCanceledError:
         return "too_slow"
     except CONNECTION_FAILURES as failure:
+        if limit.expired():
+            return "too_slow"
         _log.warning("export_interrupted", export=export.id, error=type(failure).__name__)
     except asyncpg.PostgresError as failure:
         _log.error("export_failed", export=export.id, sqlstate=failure.sqlstate)

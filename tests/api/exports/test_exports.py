@@ -247,6 +247,39 @@ async def test_interrupted_export_is_started_over(
     assert await running.services.pool.fetchval(attempts, created["id"]) == [2]
 
 
+async def test_lost_connection_starts_the_export_over(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimate, pool = writing._estimate, running.services.pool
+    ended = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion-export'"
+    )
+
+    async def cut(*given: Any) -> int:
+        await pool.execute(ended)
+        return await estimate(*given)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(writing, "_estimate", cut)
+        export = await written(running, acme, "transactions")
+    assert (export["state"], export["failure"]) == ("running", None)
+    await pool.execute("UPDATE exports SET lease_until = now()")
+    assert await write_next(running.services)
+    assert (await acme.get(f"/v1/exports/{export['id']}"))["state"] == "completed"
+
+
+async def test_export_that_takes_too_long_fails(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: Any) -> int:
+        return await asyncio.Future()
+
+    monkeypatch.setattr(writing, "EXPORT_SECONDS_MAX", 1)
+    monkeypatch.setattr(writing, "_estimate", never)
+    export = await written(running, acme, "transactions")
+    assert (export["state"], export["failure"]) == ("failed", "too_slow")
+
+
 async def test_export_fails_after_too_many_interruptions(running: Installation, acme: Caller) -> None:
     created = await acme.post("/v1/exports", {"kind": "transactions", **WINDOW}, 202)
     await running.services.pool.execute(
