@@ -4,6 +4,9 @@ An export is one COPY statement on a connection of its own, so its rows are thos
 goes through a gzip stream into rows of ``export_chunks``; while a row is written, COPY waits. So memory is
 bounded, whatever the size of the export.
 
+The tenant with the fewest exports begun in the last hour comes first, so that no tenant waits behind all
+exports of another one.
+
 A server takes an export for ``EXPORT_LEASE_SECONDS`` and extends the lease with each row. When a server ends,
 another one starts the export over with the next attempt; a server that lost its lease can write nothing more.
 """
@@ -48,8 +51,12 @@ _LEASE: Final = f"now() + interval '{EXPORT_LEASE_SECONDS} seconds'"
 _TAKE: Final = f"""
     UPDATE exports SET state = 'running', attempt = attempt + 1, lease_until = {_LEASE}, rows = 0, bytes = 0
     WHERE id = (
-        SELECT id FROM exports WHERE state = 'pending' OR (state = 'running' AND lease_until < now())
-        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+        SELECT id FROM exports e WHERE state = 'pending' OR (state = 'running' AND lease_until < now())
+        ORDER BY (
+            SELECT count(*) FROM exports s
+            WHERE s.tenant_id = e.tenant_id AND s.attempt > 0
+                AND s.created_at > now() - interval '1 hour'), id
+        LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING id::text, tenant_id::text, live, kind, format, from_at, to_at, attempt
 """
 _FENCE: Final = "id = $1::uuid AND attempt = $2 AND state = 'running'"

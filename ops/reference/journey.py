@@ -197,7 +197,7 @@ def _sale(api: Client, card: Card) -> None:
     if transaction_id is None:
         raise StanchionError("a decided sale names no transaction")
     _first(api.transactions.list(card_id=card["id"], page_size=PAGE))
-    _first(api.simulations.list(card_id=card["id"], page_size=PAGE))
+    _first(api.simulations.list(card_id=card["id"], operation="spend", page_size=1))
     api.transactions.update(transaction_id, metadata={"invoice": "2026-1187"})
     api.transactions.replay(transaction_id)
     api.transactions.get(transaction_id)

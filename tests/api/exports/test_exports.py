@@ -29,7 +29,6 @@ KINDS: tuple[ExportKind, ...] = ("transactions", "ledger_entries", "decisions", 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)
 async def _no_open_exports(running: Installation) -> Any:
     """Exports of other tests do not wait in this test's queue."""
-    yield
     await running.services.pool.execute("DELETE FROM exports")
 
 
@@ -338,6 +337,20 @@ async def test_open_exports_of_a_tenant_are_limited(running: Installation, acme:
     await write_next(running.services)
     await acme.post("/v1/exports", body, 202)
     assert len((await acme.get("/v1/exports"))["data"]) == EXPORTS_OPEN_MAX + 1
+
+
+async def test_tenant_does_not_wait_behind_all_exports_of_another(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
+    other = await running.caller(f"{tenant}-other")
+    body = {"kind": "transactions", **WINDOW}
+    busy = [await acme.post("/v1/exports", body, 202) for _ in range(3)]
+    waiting = await other.post("/v1/exports", body, 202)
+    for _ in range(2):
+        await write_next(running.services)
+    states = [(await acme.get(f"/v1/exports/{export['id']}"))["state"] for export in busy]
+    assert states == ["completed", "pending", "pending"]
+    assert (await other.get(f"/v1/exports/{waiting['id']}"))["state"] == "completed"
 
 
 async def test_exports_of_other_tenants_are_unknown(running: Installation, acme: Caller, tenant: str) -> None:
