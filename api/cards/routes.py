@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
@@ -15,12 +14,13 @@ from api.cards.inputs import CardChange, CardInput, CardsQuery
 from api.cards.issue import finish, issue
 from api.cards.views import FIND, SELECT, BalanceView, CardView, event_view, holder, show
 from api.database.object_metadata import REFERENCE, about_of
-from api.database.pool import Connection, connected, fetch, fetch_row
+from api.database.pool import Connection, fetch, fetch_row
 from api.events.log import record
 from api.http.answers import json_response
 from api.http.problems import not_found
 from api.http.refusals import refusals
-from api.metadata.store import change, referenced, require_room
+from api.metadata.changes import owner_first
+from api.metadata.store import change, referenced
 from api.operations.call import Call, OptionallyKeyedCall, PathId, ReadCall, creates, resuming
 from api.operations.idempotency import once
 from api.operations.pagination import Conditions, first_of, page, page_model, page_response
@@ -118,14 +118,9 @@ async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedC
     if not given.about:
         shown = holder(row, People(services.vault)) | about_of(row).view()
         return await submit(call, _change(call, row, given, key_of), shown)
-    if given.changes_card:
-        async with connected(services.pool) as connection:
-            await require_room(connection, card_id, given.about)
-        # The claim is for the answer, which is complete only after the second step. Until then, a repeated
-        # request has the same command key, so the owner executes the change once.
-        await submit(
-            dataclasses.replace(call, claim=None), _change(call, row, given, partial(once_key, call))
-        )
+
+    async def at_owner(inner: Call) -> Response:
+        return await submit(inner, _change(call, row, given, partial(once_key, call)))
 
     async def work(connection: Connection) -> Response:
         caller = call.caller
@@ -136,6 +131,8 @@ async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedC
             await record(connection, services, caller, "card.updated", shown, services.clock.now_ms())
         return json_response(200, shown | holder(row, People(services.vault)))
 
+    if given.changes_card:
+        return await owner_first(call, card_id, given.about, at_owner, work)
     return await once(services, call.claim, work)
 
 

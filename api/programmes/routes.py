@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from collections.abc import Callable
 from functools import partial
@@ -17,15 +16,16 @@ from starlette.responses import Response
 from actors.shards.endpoint import SECRET_PURPOSE
 from api.access.tokens import Caller
 from api.database.object_metadata import COLUMNS, MEMBERS, About, about_of
-from api.database.pool import Connection, connected, fetch_row
+from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
 from api.http.fields import Currency, HttpsAddress, Id, Instant, Text100, Text255, example
 from api.http.problems import FieldError, Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
+from api.metadata.changes import owner_first
 from api.metadata.creation import creating
 from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
-from api.metadata.store import change, require_room
+from api.metadata.store import change
 from api.operations.call import Call, KeyedCall, OptionallyKeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
@@ -230,12 +230,9 @@ async def update_program(programme_id: PathId, given: ProgrammeChange, call: Opt
     stored: dict[str, Any] = {name: changes.pop(name) for name in MEMBERS if name in changes}
     if not stored:
         return await submit(call, _change(call, programme_id, changes, key_of), about_of(row).view())
-    if changes:
-        async with connected(services.pool) as connection:
-            await require_room(connection, programme_id, stored)
-        # See ``api.cards.routes.update_card``.
-        first = _change(call, programme_id, changes, partial(once_key, call))
-        await submit(dataclasses.replace(call, claim=None), first)
+
+    async def at_owner(inner: Call) -> Response:
+        return await submit(inner, _change(call, programme_id, changes, partial(once_key, call)))
 
     async def work(connection: Connection) -> Response:
         caller = call.caller
@@ -243,6 +240,8 @@ async def update_program(programme_id: PathId, given: ProgrammeChange, call: Opt
         row: Any = await connection.fetchrow(_FIND, programme_id, caller.tenant_id, caller.live)
         return json_response(200, _show(row) | after.view())
 
+    if changes:
+        return await owner_first(call, programme_id, stored, at_owner, work)
     return await once(services, call.claim, work)
 
 

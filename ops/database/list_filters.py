@@ -58,7 +58,8 @@ async def prepare_list_filters(dsn: str, _keys: Any) -> int:
 
 
 async def _fill(connection: asyncpg.Connection[asyncpg.Record]) -> int:
-    filled, last = 0, FIRST
+    filled = 0
+    last: str | None = FIRST
     while last is not None:
         row = await connection.fetchrow(_FILL, last, BATCH)
         assert row is not None

@@ -169,6 +169,16 @@ async def test_repeated_change_has_one_effect_and_the_same_answer(acme: Caller) 
     assert len((await acme.get("/v1/events?types=card.updated"))["data"]) == 2
 
 
+async def test_key_of_another_change_is_refused_and_changes_nothing(acme: Caller) -> None:
+    card = (await made(acme))["card"]
+    path = f"/v1/cards/{card['id']}"
+    await acme.patch(path, {"state": "suspended", "metadata": {"a": "b"}}, key="once")
+    reused = await acme.patch(path, {"state": "active", "metadata": {"c": "d"}}, 409, key="once")
+    assert reused["type"] == "/problems/idempotency-key-reused"
+    shown = await acme.get(path)
+    assert (shown["state"], shown["metadata"]) == ("suspended", {"a": "b"})
+
+
 async def test_change_that_ended_between_its_steps_is_completed_by_a_repetition(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
