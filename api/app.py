@@ -28,6 +28,9 @@ from api.docs.pages import add_docs, new_application
 from api.docs.problem_pages import problem_list, problem_page
 from api.events import routes as events
 from api.events import types as event_types
+from api.exports import routes as exports
+from api.exports.content import PATH as EXPORT_CONTENT_PATH
+from api.exports.content import download as export_content
 from api.http.boundary import Boundary
 from api.http.problems import Refusal
 from api.kyc import capture
@@ -35,6 +38,7 @@ from api.kyc import routes as kyc
 from api.operations.route import OperationRoute
 from api.programmes import routes as programmes
 from api.services import Services
+from api.settlement import routes as settlement
 from api.simulations import clearings, follow_ups, loads, spends
 from api.simulations.card_states import CardStates
 from api.simulations.fast_path import SpendFastPath
@@ -54,6 +58,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     reveal_sessions.router,
     declared_balance.router,
     transactions.router,
+    exports.router,
+    settlement.router,
     events.router,
     event_types.router,
     webhook_endpoints.router,
@@ -93,6 +99,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)
+    app.add_route(EXPORT_CONTENT_PATH, export_content)
     add_landing(app, "Stanchion", "The API for cards, authorizations, ledger and KYC.", API_LINKS)
     add_docs(app)
     app.add_middleware(SpendFastPath, services=services, quotas=quotas, admission=admission, cards=cards)

@@ -205,6 +205,10 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     controls: tuple[Control, ...] = ()
     cardholder_active: bool = True
     """``False``: the card declines until ``SetCardholderStatus`` activates its cardholder."""
+    external_ref: str | None = None
+    """The issuer's own reference, for the event only: the API stores it."""
+    metadata: dict[str, str] = {}
+    """The issuer's own pairs, for the event only."""
     continues: Continuation | None = None
     """Set on a replacement; its owner issues it together with ``ReplaceCard``."""
 
@@ -229,6 +233,10 @@ class ReplaceCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="
     exp_year: int
     cvk_generation: str
     state: Literal["unactivated", "active"]
+    external_ref: str | None = None
+    """The reference of both cards, for the events only: the API stores it."""
+    metadata: dict[str, str] = {}
+    """The pairs of both cards, for the events only."""
 
 
 class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card"):
@@ -240,6 +248,9 @@ class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     state: str | None = None
     state_reason: str | None = None
     controls: tuple[Control, ...] | None = None
+    external_ref: str | None = None
+    """As in ``CreateCard``."""
+    metadata: dict[str, str] = {}
 
 
 class SetCardholderStatus(

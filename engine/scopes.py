@@ -25,6 +25,7 @@ RESOURCES: Final = (
     "webhooks",
     "events",
     "stip",
+    "exports",
 )
 REVEAL: Final = "cards:reveal"
 """Show card numbers to their holders. Given by name only, never by default."""

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, get_args
 
 import asyncpg
 import typer
@@ -37,7 +37,10 @@ from ops.database.migrate import waiting
 from ops.supervision.installation import RUN_FILE, database
 from ops.supervision.up import MakeProcessGroup, ProcessGroup
 from ops.supervision.up import up as run_installation
+from stanchion.records import ExportFormat, ExportKind
 
+EXPORT_KINDS: Final[tuple[Any, ...]] = get_args(ExportKind)
+EXPORT_FORMATS: Final[tuple[Any, ...]] = get_args(ExportFormat)
 API_FACTORY = "api.serving:ApiRole"
 PORT_SETTINGS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
 
@@ -330,6 +333,62 @@ def resend(
             client, endpoint, since=window[0], until=window[1], types=types or (), on_event=print
         )
     print(f"{number} event{'' if number == 1 else 's'} will be delivered again.")
+
+
+@app.command()
+def export(
+    kind_: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(EXPORT_KINDS)}.")],
+    from_: Annotated[str, typer.Option("--from", help="An age like 30d, or an instant of ISO 8601.")],
+    to: Annotated[str | None, typer.Option(help="The end of the window; default: now.")] = None,
+    given_format: Annotated[str, typer.Option("--format", help="csv or jsonl.")] = "csv",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: KIND.FORMAT.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help="test or live.")] = "test",
+    var: Var = None,
+) -> None:
+    """Write transactions, ledger entries, decisions or stand-ins to a file, as a client of `run.json`."""
+    import httpx2
+
+    from ops.commands.export import Bar
+    from ops.commands.export import export as write_export
+    from ops.commands.resend import instant_of
+    from stanchion import Client
+
+    kind = _one_of(EXPORT_KINDS, kind_, "KIND")
+    format_ = _one_of(EXPORT_FORMATS, given_format, "--format")
+    now, run_file = datetime.now(UTC), read_settings(var).var_dir / RUN_FILE
+    path = output or Path(f"{kind}.{format_}")
+    window = {"from_": instant_of(from_, now), "to": instant_of(to or "0s", now)}
+    bar = Bar(sys.stderr)
+    with Client.of_installation(run_file, mode=mode) as client:
+        address = json.loads(run_file.read_bytes())["base_url"]
+        with httpx2.Client(base_url=address, timeout=60.0) as http:
+            try:
+                written = write_export(client, http, kind, format_=format_, path=path, progress=bar, **window)
+            finally:
+                bar.close()
+    print(f"{path}: {written['rows']} rows as of {written['as_of']}")
+
+
+def _one_of(known: tuple[Any, ...], given: str, hint: str) -> Any:
+    if given not in known:
+        raise typer.BadParameter(f"one of {', '.join(known)}", param_hint=hint)
+    return given
+
+
+@app.command()
+def settlement(
+    programme: Annotated[str, typer.Option(metavar="ID", help="The programme.")],
+    date: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="The day in the programme's time zone.")],
+    mode: Annotated[str, typer.Option(help="test or live.")] = "test",
+    var: Var = None,
+) -> None:
+    """Print the settlement report of a programme and day as JSON, as a client of `run.json`."""
+    from stanchion import Client
+
+    with Client.of_installation(read_settings(var).var_dir / RUN_FILE, mode=mode) as client:
+        print(json.dumps(client.settlement_reports.get(programme, date), indent=2))
 
 
 @kyc.command()

@@ -11,6 +11,7 @@ from actors.vault import VaultError
 from ops.audit import AuditError
 from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
+from ops.commands.export import ExportError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
 from ops.commands.resend import ResendError
@@ -34,6 +35,7 @@ EXPECTED_FAILURES: Final = (
     CustodyLogError,
     DecideError,
     DemoError,
+    ExportError,
     InstallationError,
     KeyCheckError,
     KeysError,

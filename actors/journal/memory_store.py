@@ -1,6 +1,6 @@
 """The in-memory twin of the database: tables, owners and locks.
 
-It refuses what PostgreSQL refuses (``commit_batch_v2``, ``take_shards_v2`` and the constraints of
+It refuses what PostgreSQL refuses (``commit_batch_v3``, ``take_shards_v2`` and the constraints of
 ``ops/migrations``), in the same order. A batch is applied completely or not at all.
 """
 

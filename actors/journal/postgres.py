@@ -1,6 +1,6 @@
 """The journal in PostgreSQL: one connection commits, a small pool does the rest.
 
-A commit is one call of ``commit_batch_v2``: one round trip, one transaction. Taking shards uses the pool too:
+A commit is one call of ``commit_batch_v3``: one round trip, one transaction. Taking shards uses the pool too:
 a take waits for another host's commit and must not delay this host's commits. A failed connection is
 terminated, not closed: closing a connection to a frozen server can take forever.
 """

@@ -1,4 +1,4 @@
-"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v2``, and
+"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v3``, and
 ``ReplacementRow``, which few commits have.
 
 Owners write them, the in-memory twin stores them, and ``tests/actors/journal/test_rows.py`` compares their
@@ -97,6 +97,8 @@ class TransactionRow(NamedTuple):
     day: str | None
     remainder_minor: int | None
     closed: str | None
+    mcc: str | None
+    rrn: str | None
 
 
 class TombstoneRow(NamedTuple):

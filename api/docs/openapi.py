@@ -52,6 +52,8 @@ _TAGS: Final = {
     "Cards": "Cards, their state, their controls and their balance.",
     "Simulation": "Test mode: funding, and a simulated network that acts for merchants over the real wire.",
     "Transactions": "Authorizations, refunds and force posts, with their history and explained decisions.",
+    "Exports": "Files of transactions, ledger entries, decisions or stand-ins.",
+    "Settlement": "Daily reports of what programmes owe the networks.",
     "Stand-in": "Decisions in place of a programme whose endpoint gives no usable answer.",
     "Events": "The log of events, in order, for 30 days.",
     "Webhooks": "Endpoints that receive events, and the deliveries to them.",

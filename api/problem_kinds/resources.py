@@ -51,6 +51,13 @@ KINDS: Final = (
         "Read the existing resource before you decide how to continue.",
     ),
     Kind(
+        "too-many-exports",
+        409,
+        "Too many exports are being written",
+        "The tenant has as many exports in this mode as may wait or be written at the same time.",
+        "Wait until one of them is completed.",
+    ),
+    Kind(
         "invalid-state-transition",
         409,
         "The resource cannot change to that state",

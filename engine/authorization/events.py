@@ -23,7 +23,7 @@ from engine.authorization.follow_up import FollowUpResult
 from engine.cards.account import Account
 from engine.cards.card import Card, card_view
 from engine.cards.hold import Hold
-from engine.commands import Advise, Authorize, Load, Present, Reverse
+from engine.commands import Advise, Authorize, ChangeCard, CreateCard, Load, Present, ReplaceCard, Reverse
 from engine.currencies import merchant_members
 from engine.decision.decide import Decision
 from engine.ids import Derived, derive
@@ -253,26 +253,30 @@ def _available(account: Account) -> str:
     return format_minor(account.posted_minor - account.held_minor)
 
 
-def card_event(root: str, type_: str, card: Card) -> Event:
+def card_event(command: CreateCard | ChangeCard, type_: str, card: Card) -> Event:
     """``card.created`` and ``card.updated``: the card without the cardholder's personal data."""
-    return event(derive(root, Derived.EVENT_FIRST), type_, card_view(card))
+    return event(derive(command.id, Derived.EVENT_FIRST), type_, _card_data(command, card))
 
 
-def replacement_events(root: str, card: Card, reason: str, now_ms: int) -> tuple[Event, ...]:
-    """``card.updated`` and ``card.replaced`` of the replaced ``card``. ``root`` is the replacement's id, from
-    which its own ``card.created`` has the first event id."""
+def _card_data(command: CreateCard | ChangeCard | ReplaceCard, card: Card) -> dict[str, Any]:
+    return card_view(card) | {"external_ref": command.external_ref, "metadata": command.metadata}
+
+
+def replacement_events(command: ReplaceCard, card: Card, now_ms: int) -> tuple[Event, ...]:
+    """``card.updated`` and ``card.replaced`` of the replaced ``card``. The first event id of ``command``
+    belongs to the replacement's ``card.created``."""
     data = {
         "card_id": card.id,
         "replaced_by": card.replaced_by,
-        "reason": reason,
+        "reason": command.reason,
         "state": card.state,
         "programme_id": card.programme_id,
         "cardholder_id": card.cardholder_id,
         "occurred_at": to_text(now_ms),
     }
     return (
-        event(derive(root, Derived.EVENT_SECOND), "card.updated", card_view(card)),
-        event(derive(root, Derived.EVENT_THIRD), "card.replaced", data),
+        event(derive(command.id, Derived.EVENT_SECOND), "card.updated", _card_data(command, card)),
+        event(derive(command.id, Derived.EVENT_THIRD), "card.replaced", data),
     )
 
 

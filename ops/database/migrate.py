@@ -42,6 +42,7 @@ from actors.sqlstates import STATEMENT_FAILURES
 from actors.vault import Vault, VaultError
 from ops.database.cardholder_sealing import seal_cardholders
 from ops.database.key_check import KeyCheckError
+from ops.database.list_filters import prepare_list_filters
 
 FOLDER: Final = Path(__file__).parents[1] / "migrations"
 FUNCTIONS: Final = Path(__file__).parents[2] / "actors"
@@ -80,7 +81,8 @@ class MigrationError(Exception):
 Keys: TypeAlias = Callable[[], Vault]
 """Builds the vault. Called only if a step has values to seal. Raises VaultError."""
 PREPARED: Final[dict[str, Callable[[str, Keys], Awaitable[object]]]] = {
-    "cardholder_clear_columns": seal_cardholders
+    "cardholder_clear_columns": seal_cardholders,
+    "list_filters": prepare_list_filters,
 }
 """Steps by the name of the migration that needs them first. A step takes the DSN and the keys."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
 
 from stanchion import Client, Money, StanchionError, money
 from stanchion.inputs import SpendFields, SubmissionFields
@@ -49,6 +50,7 @@ def walk(api: Client, receiver: str) -> None:
     endpoint_id = _endpoint(api, receiver)
     _side_paths(api, card)
     _sale(api, card)
+    _books(api, programme)
     _events(api, endpoint_id)
     _endpoint_ends(api, endpoint_id)
 
@@ -110,6 +112,7 @@ def _product(api: Client, programme: Programme) -> CardProduct:
         ],
     )
     _first(api.card_products.list(programme_id=programme["id"], page_size=PAGE))
+    api.card_products.update(product["id"], external_ref="virtual-2026")
     return api.card_products.get(product["id"])
 
 
@@ -146,7 +149,12 @@ def _identity(api: Client, holder: Cardholder) -> None:
 
 
 def _card(api: Client, product: CardProduct, holder: Cardholder) -> Card:
-    card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
+    card = api.cards.create(
+        card_product_id=product["id"],
+        cardholder_id=holder["id"],
+        external_ref="card-4711-1",
+        metadata={"cost_centre": "4711"},
+    )
     api.cards.load(card["id"], eur("100.00"))
     api.cards.cvv2(card["id"])
     api.cards.reveal(card["id"], parent_origins=["https://app.example.com"])
@@ -191,8 +199,21 @@ def _sale(api: Client, card: Card) -> None:
     if transaction_id is None:
         raise StanchionError("a decided sale names no transaction")
     _first(api.transactions.list(card_id=card["id"], page_size=PAGE))
+    _first(api.simulations.list(card_id=card["id"], operation="spend", page_size=1))
+    api.transactions.update(transaction_id, metadata={"invoice": "2026-1187"})
     api.transactions.replay(transaction_id)
     api.transactions.get(transaction_id)
+
+
+def _books(api: Client, programme: Programme) -> None:
+    begin = datetime.fromisoformat(programme["created_at"])
+    day = begin.astimezone(ZoneInfo(programme["timezone"])).strftime("%Y-%m-%d")
+    api.settlement_reports.get(programme["id"], day)
+    window = (begin, begin + timedelta(days=1))
+    begin_text, end_text = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in window)
+    export = api.exports.create("transactions", begin_text, end_text)
+    _first(api.exports.list(page_size=PAGE))
+    api.exports.wait(export["id"])
 
 
 def _spend(card: Card, amount: str) -> SpendFields:

@@ -33,6 +33,8 @@ async def resources(acme: Caller) -> dict[str, str]:
     check = await acme.post("/v1/kyc/checks", checked)
     reviewed = await acme.post("/v1/kyc/checks", checked | {"flow_key": "basic"})
     await submit(acme, reviewed, BASIC | {"family_name": "REVIEW"})
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -48,6 +50,7 @@ async def resources(acme: Caller) -> dict[str, str]:
         "stand-ins": stand_in["id"],
         "kyc-checks": check["id"],
         "kyc-reviews": reviewed["id"],
+        "exports": export["id"],
     }
 
 
@@ -71,6 +74,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", f"/v1/kyc/checks/{ids['kyc-checks']}/capture-sessions", {"kind": "flow"}),
         ("POST", f"/v1/kyc/checks/{ids['kyc-reviews']}/review", {"outcome": "passed"}),
         ("GET", f"/v1/card-products/{ids['card-products']}", None),
+        ("PATCH", f"/v1/card-products/{ids['card-products']}", {"external_ref": "Mine"}),
         ("POST", f"/v1/card-products/{ids['card-products']}/retire", None),
         ("GET", f"/v1/cardholders/{ids['cardholders']}", None),
         ("PATCH", f"/v1/cardholders/{ids['cardholders']}", {"given_name": "Mine"}),
@@ -81,6 +85,10 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("GET", f"/v1/cards/{ids['cards']}/declared-balance", None),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"state": "suspended"}),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
+        ("PATCH", f"/v1/cards/{ids['cards']}", {"metadata": {"a": "b"}}),
+        ("PATCH", f"/v1/transactions/{ids['transactions']}", {"metadata": {"a": "b"}}),
+        ("GET", f"/v1/exports/{ids['exports']}", None),
+        ("GET", f"/v1/settlement-reports?date=2026-01-01&programme_id={ids['programs']}", None),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("POST", f"/v1/cards/{ids['cards']}/reveal-sessions", None),
         ("GET", f"/v1/transactions/{ids['transactions']}", None),
@@ -131,6 +139,8 @@ def lists_for(ids: dict[str, str]) -> list[str]:
         f"/v1/transactions?card_id={ids['cards']}",
         f"/v1/transactions?cardholder_id={ids['cardholders']}",
         f"/v1/transactions?programme_id={ids['programs']}",
+        f"/v1/transactions?programme_id={ids['programs']}&mcc=5411",
+        f"/v1/simulated-spends?card_id={ids['cards']}",
     ]
 
 
@@ -144,6 +154,8 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         "transactions",
         "events",
         "webhook-endpoints",
+        "simulated-spends",
+        "exports",
     )
     return [
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),

@@ -15,6 +15,7 @@ from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.events import Events, WebhookEndpoints
+from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
 from stanchion.resources.programs import Programs
 from stanchion.resources.transactions import Simulations, Transactions
@@ -39,6 +40,8 @@ class Resources(Generic[AnyTransport]):
         self.events = Events(transport)
         self.webhook_endpoints = WebhookEndpoints(transport)
         self.kyc = Kyc(transport)
+        self.exports = Exports(transport)
+        self.settlement_reports = SettlementReports(transport)
 
 
 class Client(Resources[Transport]):

@@ -24,6 +24,8 @@ class ProgrammeFields(TypedDict, total=False):
     kyc_policy: str | None
     kyc_document_types: list[str]
     card_renewal: Literal["off", "virtual", "all"]
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class ProgrammeChange(TypedDict, total=False):
@@ -39,6 +41,8 @@ class ProgrammeChange(TypedDict, total=False):
     kyc_document_types: list[str]
     card_renewal: Literal["off", "virtual", "all"]
     status: Literal["active", "suspended", "closed"]
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class StandInPolicyFields(TypedDict, total=False):
@@ -64,6 +68,15 @@ class CardProductFields(TypedDict):
     iin: str
     control_defaults: NotRequired[list[Control]]
     kyc_flow: NotRequired[str | None]
+    external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
+
+
+class CardProductChange(TypedDict, total=False):
+    """Changed members of a card product; ``None`` as a value removes a pair."""
+
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class CardholderFields(TypedDict):
@@ -77,6 +90,7 @@ class CardholderFields(TypedDict):
     date_of_birth: NotRequired[str | None]
     address: NotRequired[Address | None]
     external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
 
 
 class CardholderChange(TypedDict, total=False):
@@ -90,6 +104,7 @@ class CardholderChange(TypedDict, total=False):
     address: Address | None
     external_ref: str | None
     status: Literal["active", "blocked", "closed"]
+    metadata: dict[str, str | None] | None
 
 
 class CardFields(TypedDict):
@@ -100,6 +115,8 @@ class CardFields(TypedDict):
     controls: NotRequired[list[Control]]
     funding_account_id: NotRequired[str | None]
     activate: NotRequired[bool]
+    external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
 
 
 class CardChange(TypedDict, total=False):
@@ -108,6 +125,8 @@ class CardChange(TypedDict, total=False):
     state: Literal["active", "suspended", "terminated", "lost", "stolen"]
     state_reason: str | None
     controls: list[Control]
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class ReplacementFields(TypedDict):
@@ -156,6 +175,11 @@ class TransactionFilter(TypedDict, total=False):
     programme_id: str
     status: str
     kind: str
+    decision: Literal["approved", "declined"]
+    decline_reason: str
+    mcc: str
+    rrn: str
+    network_txn_id: str
 
 
 class WebhookEndpointFields(TypedDict, total=False):

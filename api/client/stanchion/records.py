@@ -11,6 +11,8 @@ Currency = Literal["EUR", "GBP", "USD"]
 Decision = Literal["approved", "declined"]
 KycFlow = Literal["basic", "document", "full"]
 KycState = Literal["pending", "in_review", "passed", "failed", "expired"]
+ExportKind = Literal["transactions", "ledger_entries", "decisions", "stand_ins"]
+ExportFormat = Literal["csv", "jsonl"]
 DocumentType = Literal["passport", "national_id", "residence_permit", "driving_licence"]
 
 
@@ -40,6 +42,8 @@ class Programme(TypedDict):
     status: str
     created_at: str
     updated_at: str
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class NewProgramme(Programme):
@@ -71,6 +75,8 @@ class CardProduct(TypedDict):
     kyc_flow: str | None
     status: str
     created_at: str
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class Address(TypedDict):
@@ -100,6 +106,7 @@ class Cardholder(TypedDict):
     created_at: str
     updated_at: str
     erased_at: str | None
+    metadata: dict[str, str]
 
 
 class Card(TypedDict):
@@ -126,6 +133,8 @@ class Card(TypedDict):
     created_at: str
     cardholder_name: str
     cardholder_email: str
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class RevealSession(TypedDict):
@@ -306,6 +315,7 @@ class Transaction(TypedDict):
     events: list[TransactionEvent]
     created_at: str
     updated_at: str
+    metadata: dict[str, str]
 
 
 class Replay(TypedDict):
@@ -457,3 +467,69 @@ class CaptureSession(TypedDict):
     capture_session_token: str
     url: str
     expires_at: str
+
+
+class Download(TypedDict):
+    """The address of an export's content, relative to that of the API. It needs no token: keep it secret."""
+
+    url: str
+    expires_at: str
+
+
+# ``from`` is no name in Python, so this type has the functional form.
+Export = TypedDict(
+    "Export",
+    {
+        "id": str,
+        "kind": ExportKind,
+        "format": ExportFormat,
+        "from": str,
+        "to": str,
+        "state": Literal["pending", "running", "completed", "failed"],
+        "failure": str | None,
+        "rows": int,
+        "rows_estimated": int | None,
+        "bytes": int,
+        "sha256": str | None,
+        "as_of": str | None,
+        "created_at": str,
+        "completed_at": str | None,
+        "download": Download | None,
+    },
+)
+"""An export; ``sha256`` and ``bytes`` are those of the content without compression."""
+
+
+class SettlementPart(TypedDict):
+    """A number of transactions or entries, and the sum of their amounts."""
+
+    count: int
+    amount: str
+
+
+class SettlementLine(TypedDict):
+    """The amounts of one network and currency; ``net`` is ``presented`` - ``refunded`` + ``fees``."""
+
+    network: str | None
+    currency: str
+    authorized: SettlementPart
+    presented: SettlementPart
+    refunded: SettlementPart
+    fees: SettlementPart
+    net: str
+
+
+SettlementReport = TypedDict(
+    "SettlementReport",
+    {
+        "programme_id": str,
+        "date": str,
+        "timezone": str,
+        "from": str,
+        "to": str,
+        "as_of": str,
+        "final": bool,
+        "lines": list[SettlementLine],
+    },
+)
+"""The settlement report of one programme and day."""

@@ -20,7 +20,7 @@ from tests.support.engine.build import create_programme
 PARAMETERS = (
     "SELECT p.name, t.typname AS type FROM pg_proc f,"
     " unnest(f.proargnames, f.proargtypes::oid[]) WITH ORDINALITY AS p (name, type, number)"
-    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v2' ORDER BY p.number"
+    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v3' ORDER BY p.number"
 )
 COLUMNS = (
     "SELECT attname AS name, atttypid::regtype::text AS type FROM pg_attribute"
@@ -31,7 +31,7 @@ ROW_TYPES: dict[str, type[tuple[object, ...]]] = {
     "usage_row": rows.UsageRow,
     "account_row": rows.AccountRow,
     "hold_row": rows.HoldRow,
-    "transaction_row": rows.TransactionRow,
+    "transaction_row_v2": rows.TransactionRow,
     "tombstone_row": rows.TombstoneRow,
     "entry_row": rows.EntryRow,
     "event_row": rows.EventRow,
@@ -77,7 +77,7 @@ async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgre
     found = {
         row["type"].removeprefix("_"): arguments[row["name"].removeprefix("_")]
         for row in await postgres.session.fetch(PARAMETERS)
-        if row["type"].endswith("_row")
+        if "_row" in row["type"]
     }
     expected = {name: list[row] for name, row in ROW_TYPES.items() if name not in OF_FEW_COMMITS}  # type: ignore[valid-type]
     assert found == expected

@@ -49,6 +49,8 @@ async def own_ids(acme: Caller) -> dict[str, str]:
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
     check = await acme.post("/v1/kyc/checks", {"cardholder_id": card["cardholder_id"], "flow_key": "full"})
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
     return {
         "programme_id": card["programme_id"],
         "card_product_id": card["card_product_id"],
@@ -65,6 +67,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}/cvv2": card["id"],
         "/v1/cards/{id}/replace": card["id"],
         "/v1/cards/{id}/reveal-sessions": card["id"],
+        "/v1/exports/{id}": export["id"],
         "/v1/transactions/{id}": spend["transaction_id"],
         "/v1/transactions/{id}/replay": spend["transaction_id"],
         "/v1/simulated-spends/{id}": spend["simulation_id"],

@@ -199,7 +199,7 @@ async def test_every_function_that_the_code_calls_is_a_file(database_url: str) -
     known = {str(name) for name, _ in await definitions(database_url)}
     statements = [path.read_text() for path in FUNCTIONS.glob("*/sql/*.sql")]
     called = {name for sql in statements for name in re.findall(r"(\w+)\(", sql)} & known
-    assert {"commit_batch_v2", "take_shards_v2", "relay_events"} <= called
+    assert {"commit_batch_v3", "take_shards_v2", "relay_events"} <= called
     assert called <= {function.name for function in load_functions()}
 
 
@@ -295,7 +295,7 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
 ) -> None:
     for path in FUNCTIONS.glob("*/sql/functions"):
         shutil.copytree(path, functions / path.relative_to(FUNCTIONS))
-    body = functions / "journal" / "sql" / "functions" / "commit_batch_v2.sql"
+    body = functions / "journal" / "sql" / "functions" / "commit_batch_v3.sql"
     body.write_text(
         body.read_text().replace("BEGIN\n", "BEGIN\n    RAISE EXCEPTION USING ERRCODE = 'ST001';\n", 1)
     )
@@ -303,10 +303,10 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
         journal: PostgresJournal = await backend.open("a")
         owner = await with_card(journal)
         await journal.commit(owner.decide(spend(1)))
-        assert await migrate(database_url, functions=functions) == ["commit_batch_v2"]
+        assert await migrate(database_url, functions=functions) == ["commit_batch_v3"]
         with pytest.raises(StaleEpochError):
             await journal.commit(owner.decide(spend(2)))
-        assert await migrate(database_url) == ["commit_batch_v2"]
+        assert await migrate(database_url) == ["commit_batch_v3"]
         owner.epochs = await journal.renew([SHARD])
         owner.activate(await journal.load_cards(owner.cards))
         await journal.commit(owner.decide(spend(2)))

@@ -41,6 +41,10 @@ DAMAGES: Final = [
         "UPDATE accounts SET currency = 'USD' WHERE kind = 'settlement'",
         "an entry is in its account's currency",
     ),
+    (
+        "UPDATE ledger_entries SET authorization_id = gen_random_uuid() WHERE authorization_id IS NOT NULL",
+        "settlement reports equal the ledger",
+    ),
     ("DELETE FROM journal WHERE kind = 'load'", "seq is gap-free from 1"),
     ("UPDATE card_usage SET seq = seq + 1", "cards and programmes are at their last seq"),
     ("UPDATE programmes SET seq = seq + 1", "cards and programmes are at their last seq"),
