@@ -172,12 +172,21 @@ async def test_unreachable_server_is_reported_in_one_line() -> None:
     assert "hidden-password" not in str(failure.value)
 
 
-@pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["1_a.sql"], ["0001-A.sql"]])
-def test_gap_in_the_numbers_is_refused(tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize("names", [["0001_a.sql", "0001_b.sql"], ["0000_a.sql"], ["1_a.sql"], ["0001-A.sql"]])
+def test_badly_named_file_is_refused(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(MigrationError, match="numbered without gaps"):
+    with pytest.raises(MigrationError, match="a number of its own"):
         load_migrations(tmp_path)
+
+
+async def test_migration_with_a_lower_number_is_applied_later(empty_url: str, tmp_path: Path) -> None:
+    (tmp_path / "0001_first.sql").write_text("CREATE TABLE first ()")
+    (tmp_path / "0009_ninth.sql").write_text("CREATE TABLE ninth ()")
+    assert await migrate(empty_url, tmp_path, tmp_path) == ["first", "ninth"]
+    (tmp_path / "0005_fifth.sql").write_text("CREATE TABLE fifth ()")
+    assert await waiting(empty_url, tmp_path) == ["fifth"]
+    assert await migrate(empty_url, tmp_path, tmp_path) == ["fifth"]
 
 
 async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str, functions: Path) -> None:
