@@ -19,6 +19,7 @@ from actors.vault import Vault
 from api.http.counts import RestCounts
 from api.identity import BuiltInProvider, IdentityProvider
 from api.people.personal_data import ClearColumns
+from engine.acts import Act
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, Reply
 from engine.simulation import Acceptance, SimulationRequest
@@ -33,8 +34,10 @@ class Owners(Protocol):
         *,
         claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
+        act: Act | None = None,
     ) -> Awaitable[Reply]:
-        """Execute ``command`` at its owner; never raises for a reason of the domain."""
+        """Execute ``command`` at its owner; never raises for a reason of the domain. ``act``: the
+        administrative act whose row is committed with the effect."""
         ...
 
 

@@ -314,6 +314,10 @@ TOKEN_FAILURES_PER_MINUTE: Final = 30
 """Default of a setting: failed authentications of one client id."""
 TOKEN_FAILURES_PER_ADDRESS: Final = 10
 """Multiple of that limit for one address, which many clients may share."""
+CLIENTS_MAX: Final = 100
+"""Active API clients of a tenant in one mode."""
+CLIENT_SECRET_OVERLAP_HOURS_MAX: Final = 168
+"""Longest time that the previous secret of a client works after a rotation."""
 EVENT_RETENTION_DAYS: Final = 30
 """Time that events and deliveries are shown."""
 RETENTION_GRACE_DAYS: Final = 1
@@ -590,6 +594,8 @@ CONSOLE_DELIVERIES_MAX: Final = 1_000
 """Deliveries of each endpoint."""
 CONSOLE_TRANSACTIONS_MAX: Final = 20
 """Transactions on one panel."""
+CONSOLE_ACTS_MAX: Final = 100
+"""Entries on the page of the audit log."""
 
 assert HOST_SILENCE_SECONDS <= ROLE_SILENCE_SECONDS
 assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + PULSE_LATE_SECONDS < ROLE_REPLACED_SECONDS

@@ -118,6 +118,7 @@ class MemoryStore(MemoryReads):
         self.ledger_entries.put(rows.entries)
         self.events.put(rows.events)
         self.idempotency.put(rows.idempotency, self.idempotency.columns)
+        self.audit_log.put(rows.acts)
 
     def _lapse(self, lapsed: dict[str, tuple[str, int]]) -> None:
         for hold_id, (authorization_id, lapsed_ms) in lapsed.items():
@@ -149,6 +150,7 @@ class MemoryStore(MemoryReads):
         self.transactions.refuse_known(rows.transactions)
         self.ledger_entries.refuse_known(rows.entries)
         self.events.refuse_known(rows.events)
+        self.audit_log.refuse_known(rows.acts)
         # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
 

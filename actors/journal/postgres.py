@@ -107,7 +107,11 @@ class PostgresJournal:
         return wanted, [epochs[shard] for shard in wanted]
 
     async def commit(self, rows: Rows) -> None:
-        await self._write("commit_batch", *commit_arguments(self._incarnation, rows))
+        arguments = commit_arguments(self._incarnation, rows)
+        if rows.acts:
+            await self._write("commit_batch_with_acts", *arguments, rows.acts)
+        else:
+            await self._write("commit_batch", *arguments)
 
     async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
         ids = list(filter(is_id, card_ids))

@@ -17,6 +17,7 @@ from api.http.fields import Currency, Id, Instant, Text100, example, shown_insta
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
+from api.operations.acts import Change, record_act
 from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
@@ -40,6 +41,7 @@ _INSERT: Final = """
 """
 _RETIRE: Final = "UPDATE card_products SET status = 'retired' WHERE id = $1::uuid"
 
+KIND: Final = "card_product"
 Network = Literal["visa", "mastercard"]
 FormFactor = Literal["virtual", "physical"]
 _IIN_PREFIXES: Final = {
@@ -132,6 +134,7 @@ async def create_card_product(given: CardProductInput, call: KeyedCall) -> Respo
         row = await connection.fetchrow(_FIND, product_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
         await record(connection, services, caller, "card_product.created", _show(row), now_ms)
+        await record_act(connection, call, Change(KIND, product_id, None, _show(row)))
         return json_response(201, _show(row))
 
     return await once(call.services, call.claim, work)
@@ -177,11 +180,12 @@ async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty 
         if row["status"] == "retired":
             return json_response(200, _show(row))
         await connection.execute(_RETIRE, product_id)
-        row = await connection.fetchrow(_FIND, *of_caller)
+        before, row = row, await connection.fetchrow(_FIND, *of_caller)
         assert row is not None, "locked in this transaction"
         await record(
             connection, services, caller, "card_product.retired", _show(row), services.clock.now_ms()
         )
+        await record_act(connection, call, Change(KIND, product_id, _show(before), _show(row)))
         return json_response(200, _show(row))
 
     return await once(call.services, call.claim, work)

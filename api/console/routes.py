@@ -70,6 +70,7 @@ class Console:
         app.add_route(f"{PATH}/panels", self._page(self.panels))
         app.add_route(f"{PATH}/figures", self._page(self.figures))
         app.add_route(f"{PATH}/cards", self._page(self.card))
+        app.add_route(f"{PATH}/audit-log", self._page(self.audit_log))
         app.add_route(f"{PATH}/sign-in", self._counted(self.sign_in), methods=["POST"])
         app.add_route(f"{PATH}/sign-out", self._counted(self.sign_out), methods=["POST"])
         for name, media_type in STATIC.items():
@@ -122,6 +123,14 @@ class Console:
                     transactions = await figures.transactions(connection, caller, card_id)
         status = 200 if card is not None else 404
         return self._html("card.html", status=status, caller=caller, card=card, transactions=transactions)
+
+    async def audit_log(self, _request: Request, caller: Caller) -> Response:
+        """The newest administrative acts."""
+        entries = None
+        if _may(caller, "list_audit_log"):
+            async with connected(self._services.pool) as connection:
+                entries = await figures.audit_log(connection, caller)
+        return self._html("audit_log.html", caller=caller, entries=entries)
 
     # --- the session --------------------------------------------------------------------------------------
 

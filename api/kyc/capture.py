@@ -17,6 +17,7 @@ from api.kyc.advance import Step, find, take, write
 from api.kyc.inputs import CaptureSessionInput
 from api.kyc.policy import require_accepted
 from api.kyc.views import CaptureSessionView
+from api.operations.acts import Change, record_act
 from api.operations.call import KeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
@@ -64,6 +65,8 @@ async def create_capture_session(check_id: PathId, given: CaptureSessionInput, c
             await write(connection, services, step)
         at, until = to_datetime(now_ms), to_datetime(expires_ms)
         await connection.execute(_INSERT, session_id, check.id, given.kind, digest, at, until)
+        session = {"check_id": check.id, "kind": given.kind, "expires_at": to_text(expires_ms)}
+        await record_act(connection, call, Change("capture_session", session_id, None, session))
         body = {
             "id": session_id,
             "check_id": check.id,

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from api.http.problems import Refusal, unavailable
+from api.operations.acts import act_of
 from api.operations.call import Call
 from api.operations.idempotency import replayed
 from engine.commands import Command
@@ -15,7 +16,9 @@ from engine.replies import Done, NotExecuted, Problem, body_bytes
 
 async def submit(call: Call, command: Command, presentation: dict[str, Any] | None = None) -> Response:
     """The response to ``command``; the idempotency row was committed with its effect. Raises ``Refusal``."""
-    reply = await call.services.owners.submit(command, claim=call.claim, presentation=presentation)
+    reply = await call.services.owners.submit(
+        command, claim=call.claim, presentation=presentation, act=act_of(call)
+    )
     if isinstance(reply, Done):
         body = body_bytes(reply.body)
         if reply.replayed and call.claim:

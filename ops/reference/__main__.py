@@ -17,7 +17,7 @@ def main() -> None:
         var_dir = Path(folder) / "var"
         with RunningInstallation(var_dir, {"STANCHION_AUTO_CLEAR_SECONDS": "0"}) as found:
             owner = next(
-                each for each in found["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
+                each for each in found["tenants"] if (each["mode"], each["role"]) == ("test", "owner")
             )
             examples = record(found["base_url"], owner, var_dir, found["vision_url"])
     FILE.write_text(json.dumps(examples, indent=1, ensure_ascii=False) + "\n", "utf-8")

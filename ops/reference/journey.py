@@ -51,6 +51,7 @@ def walk(api: Client, receiver: str) -> None:
     _sale(api, card)
     _events(api, endpoint_id)
     _endpoint_ends(api, endpoint_id)
+    _clients(api, card)
 
 
 def _stand_in(api: Client, receiver: str) -> None:
@@ -191,6 +192,15 @@ def _sale(api: Client, card: Card) -> None:
     _first(api.transactions.list(card_id=card["id"], page_size=PAGE))
     api.transactions.replay(transaction_id)
     api.transactions.get(transaction_id)
+
+
+def _clients(api: Client, card: Card) -> None:
+    made = api.clients.create(role="admin", name="Back office", scopes=["cards:read", "cards:write"])
+    _first(api.clients.list(status="active", page_size=PAGE))
+    api.clients.rotate_secret(made["id"], overlap_hours=24)
+    api.clients.get(made["id"])
+    api.clients.revoke(made["id"])
+    _first(api.audit_log.list(object_id=card["id"], act="update_card", page_size=PAGE))
 
 
 def _spend(card: Card, amount: str) -> SpendFields:

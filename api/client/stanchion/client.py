@@ -14,6 +14,7 @@ from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
+from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
 from stanchion.resources.kyc import Kyc
 from stanchion.resources.programs import Programs
@@ -39,6 +40,8 @@ class Resources(Generic[AnyTransport]):
         self.events = Events(transport)
         self.webhook_endpoints = WebhookEndpoints(transport)
         self.kyc = Kyc(transport)
+        self.clients = Clients(transport)
+        self.audit_log = AuditLog(transport)
 
 
 class Client(Resources[Transport]):

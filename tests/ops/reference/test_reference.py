@@ -22,7 +22,7 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
     """The examples as they would be recorded now."""
     local = with_local_egress(settings)
     async with installation(local, vault, webhooks=True) as running, served(running.app) as address:
-        credentials = (await running.caller()).credentials
+        credentials = (await running.caller(role="owner")).credentials
         client = {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
         yield await asyncio.to_thread(record, address, client, local.var_dir, local.vision_address)
 
