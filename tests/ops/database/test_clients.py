@@ -14,9 +14,9 @@ async def test_a_revoked_client_gets_no_token(settings: Settings, vault: Vault) 
     async with installation(settings, vault) as running:
         leaked, other = await running.caller(), await running.caller()
         client_id = leaked.credentials.client_id
-        await revoke_client(settings.database_dsn, client_id)
+        await revoke_client(settings.database_dsn, client_id, "ann")
         with pytest.raises(AssertionError, match="invalid-client"):
             await leaked.authenticate()
         await other.authenticate()
         with pytest.raises(ClientError):
-            await revoke_client(settings.database_dsn, client_id)
+            await revoke_client(settings.database_dsn, client_id, "ann")

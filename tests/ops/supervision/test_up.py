@@ -146,6 +146,9 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
         ("demo", "test", "user"),
         ("demo", "live", "admin"),
         ("rival", "test", "admin"),
+        ("demo", "test", "owner"),
+        ("demo", "live", "owner"),
+        ("rival", "test", "owner"),
     ]
     assert (installation.var_dir / "run.json").stat().st_mode & 0o077 == 0
     servers = installation.server_pids()

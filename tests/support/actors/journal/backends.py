@@ -34,6 +34,7 @@ TABLES = (
     "ledger_entries",
     "events",
     "idempotency",
+    "audit_log",
 )
 DATABASE_COLUMNS = {"txid"}
 """Columns that the database fills."""
