@@ -51,8 +51,7 @@ def changed(
     names = [
         name
         for name in {**(before or {}), **(after or {})}
-        if name not in _UNLISTED
-        and (before is None or after is None or before.get(name) != after.get(name))
+        if name not in _UNLISTED and (before is None or after is None or before.get(name) != after.get(name))
     ]
     if not names:
         return None, None

@@ -57,7 +57,5 @@ def default_scopes(role: str) -> tuple[str, ...]:
     """The scopes of a client of ``role`` for which none are named: all that the role can use, without
     ``REVEAL``."""
     return tuple(
-        scope
-        for scope in SCOPES
-        if scope != REVEAL and includes(role, _LOWEST_ROLES.get(scope, "user"))
+        scope for scope in SCOPES if scope != REVEAL and includes(role, _LOWEST_ROLES.get(scope, "user"))
     )

@@ -199,7 +199,9 @@ def _record(settings: Settings, act: OperatorAct) -> None:
 
 @app.command()
 def audit_log(
-    tenant: Annotated[str | None, typer.Option(help="Name of a tenant; default: all, and the installation.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Name of a tenant; default: all, and the installation.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option(help="An age like 30m, 2h or 3d, or an instant of ISO 8601.")
     ] = None,
@@ -414,9 +416,7 @@ def read(
     with database(settings) as dsn:
         vault = Vault.from_settings(settings)
         texts, pictures = asyncio.run(
-            read_custody(
-                dsn, vault, operator_of(settings), check_id=check, purpose=purpose, reader=reader
-            )
+            read_custody(dsn, vault, operator_of(settings), check_id=check, purpose=purpose, reader=reader)
         )
     print(json.dumps(texts | {name: f"{len(picture)} bytes" for name, picture in pictures.items()}, indent=2))
     for path in write_pictures(pictures, to) if to is not None else ():
@@ -455,9 +455,7 @@ def reseal(var: Var = None) -> None:
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        resealed = asyncio.run(
-            reseal_secrets(dsn, Vault.from_settings(settings), operator_of(settings))
-        )
+        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings), operator_of(settings)))
     print("\n".join(f"{name}: {count} resealed" for name, count in resealed))
 
 

@@ -42,7 +42,12 @@ def subject_of(command: Command, activation: Activation) -> Subject | None:
 
 
 def act_row(
-    act: Act, command: Command, before: Subject | None, after: Subject | None, reply: Reply | None, now_ms: int
+    act: Act,
+    command: Command,
+    before: Subject | None,
+    after: Subject | None,
+    reply: Reply | None,
+    now_ms: int,
 ) -> ActRow | None:
     """The row of an act that ``command`` has carried out. An effect outside the card or programme is shown by
     the reply's body. ``None`` if there is no effect."""

@@ -6,11 +6,11 @@ import secrets
 from typing import Final
 
 from actors.vault import Vault
+from engine.limits import SECRET_BYTES
 from engine.scopes import Mode
 
 SECRET_PURPOSE: Final = "client-secret"
 _ID_BYTES: Final = 16
-_SECRET_BYTES: Final = 32
 
 ROLE: Final = "CASE WHEN {0}.owner THEN 'owner' ELSE {0}.role END AS role"
 """The role of a row of ``clients``. Owners are stored as marked admins: the release before knows no other
@@ -31,7 +31,7 @@ def new_client_id(mode: Mode) -> str:
 
 def new_secret() -> str:
     """A new secret of 256 random bits."""
-    return f"sk_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    return f"sk_{secrets.token_urlsafe(SECRET_BYTES)}"
 
 
 def digest_of(vault: Vault, secret: str) -> bytes:

@@ -32,13 +32,12 @@ from api.http.refusals import headers, refusals
 from api.http.scope import OPERATION
 from api.http.validation import Input, View
 from api.services import Services
-from engine.limits import TOKEN_SECONDS
+from engine.limits import OAUTH_FORM_FIELDS_MAX, SECRET_BYTES, TOKEN_SECONDS
 from engine.scopes import SCOPES
 
 TOKEN_PATH: Final = "/v1/oauth/token"
 OPERATION_NAME: Final = "create_token"
 NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-FORM_FIELDS_MAX: Final = 20
 PARAMETERS: Final = ("grant_type", "client_id", "client_secret", "scope")
 
 _ABOUT: Final = (
@@ -187,7 +186,7 @@ class TokenEndpoint:
 
     async def _issue(self, client: Authenticated, scopes: Sequence[str]) -> str:
         """A new token of ``client``. Raises ``Refusal`` 401 if its secret has just been rotated away."""
-        token = secrets.token_urlsafe(32)
+        token = secrets.token_urlsafe(SECRET_BYTES)
         digest = self._services.vault.digest(TOKEN_PURPOSE, token.encode())
         async with transaction(self._services.pool) as connection:
             if not await connection.fetchval(_GRANT, digest, client.id, list(scopes), client.secret_digest):
@@ -240,7 +239,10 @@ def _form(raw: bytes) -> list[tuple[str, Any]]:
         return [
             (name, _text(value))
             for name, value in parse_qsl(
-                raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX
+                raw.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=OAUTH_FORM_FIELDS_MAX,
             )
         ]
     except ValueError:

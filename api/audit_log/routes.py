@@ -23,8 +23,8 @@ router = new_router("Audit log")
 
 ACTS: Final = tuple(sorted({*RECORDED, *OPERATOR_ACTS}))
 SELECT: Final = """
-    SELECT r.id::text, r.recorded_at, r.actor_kind, r.actor, r.act, r.object_kind, r.object_id, r.before, r.after,
-           r.request_id
+    SELECT r.id::text, r.recorded_at, r.actor_kind, r.actor, r.act, r.object_kind, r.object_id, r.before,
+           r.after, r.request_id
     FROM audit_log r
 """
 
@@ -59,8 +59,8 @@ class AuditEntryView(View):
     before: Annotated[dict[str, Any], example({"state": "active"})] | None
     """The members that the act changed, as they were. `null`: the object is new."""
     after: Annotated[dict[str, Any], example({"state": "suspended"})] | None
-    """The same members afterwards. `null`: the object was deleted. `***` stands for personal data; secrets are
-    left out."""
+    """The same members afterwards. `null`: the object was deleted. `***` stands for personal data; secrets
+    are left out."""
     request_id: str
     """The `X-Request-Id` of the request."""
 

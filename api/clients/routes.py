@@ -1,7 +1,7 @@
 """API clients, managed by the owners of a tenant: each in one mode, which is the mode of its clients.
 
-Every change locks the tenant's row and reads the caller's client again: a client that was revoked a moment ago
-creates none, and two owners cannot revoke each other.
+Every change locks the tenant's row and reads the caller's client again: a client that was revoked a moment
+ago creates none, and two owners cannot revoke each other.
 """
 
 from __future__ import annotations
@@ -174,9 +174,7 @@ async def rotate_client_secret(client: PathId, given: SecretRotation, call: Keye
             raise Refusal("client-revoked")
         secret = new_secret()
         # The client's row first: a grant that is under way holds it until its token can be ended, too.
-        await connection.execute(
-            _ROTATE, client, digest_of(call.services.vault, secret), given.overlap_hours
-        )
+        await connection.execute(_ROTATE, client, digest_of(call.services.vault, secret), given.overlap_hours)
         if given.overlap_hours == 0:
             await connection.execute(_END_TOKENS, client)
             await connection.execute(_END_SESSIONS, client)

@@ -192,9 +192,7 @@ async def audit_log(connection: Connection, caller: Caller) -> list[dict[str, An
 
 def _changes(row: Any) -> list[tuple[str, str, str]]:
     """Members with their values before and after the act, as texts."""
-    before, after = (
-        msgspec.json.decode(text) if text else {} for text in (row["before"], row["after"])
-    )
+    before, after = (msgspec.json.decode(text) if text else {} for text in (row["before"], row["after"]))
     return [(name, _text(before.get(name)), _text(after.get(name))) for name in {**before, **after}]
 
 

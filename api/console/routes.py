@@ -26,6 +26,7 @@ from api.http.problems import Refusal
 from api.http.scope import OPERATION, TENANT
 from api.services import Services
 from engine.ids import is_id
+from engine.limits import CONSOLE_FORM_FIELDS_MAX
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -44,7 +45,6 @@ STATIC: Final = {
     "uPlot.iife.min.js": "text/javascript; charset=utf-8",
     "uPlot.min.css": "text/css; charset=utf-8",
 }
-FORM_FIELDS_MAX: Final = 5
 
 Page = Callable[[Request, Caller], Awaitable[Response]]
 
@@ -206,7 +206,7 @@ async def _form(request: Request) -> dict[str, str]:
     """The fields of a small form; empty if the body is not a form."""
     raw = await read_body(request)
     try:
-        return dict(parse_qsl(raw.decode("ascii"), max_num_fields=FORM_FIELDS_MAX))
+        return dict(parse_qsl(raw.decode("ascii"), max_num_fields=CONSOLE_FORM_FIELDS_MAX))
     except ValueError:
         return {}
 

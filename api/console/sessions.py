@@ -24,7 +24,7 @@ from api.http.scope import REQUEST_ID
 from api.operations.acts import SIGN_IN, SIGN_OUT, Change, write_act
 from api.services import Services
 from engine.acts import Act, View
-from engine.limits import CONSOLE_SESSION_HOURS
+from engine.limits import CONSOLE_SESSION_HOURS, SECRET_BYTES
 
 COOKIE: Final = "stanchion_console"
 PATH: Final = "/console"
@@ -77,9 +77,11 @@ class Sessions:
     async def begin(self, request: Request, response: Response, client_id: str, secret: str) -> None:
         """Begin a session of the client and set its cookie on ``response``. Raises ``Refusal`` 401 or 429."""
         client = await self._endpoint.authenticate(request, client_id, secret)
-        session_id = secrets.token_urlsafe(32)
+        session_id = secrets.token_urlsafe(SECRET_BYTES)
         async with transaction(self._services.pool) as connection:
-            begun = await connection.fetchrow(_BEGIN, self._digest(session_id), client.id, client.secret_digest)
+            begun = await connection.fetchrow(
+                _BEGIN, self._digest(session_id), client.id, client.secret_digest
+            )
             if begun is None:
                 raise Refusal("invalid-client")
             await connection.execute(_SWEEP)

@@ -22,12 +22,11 @@ from api.operations.call import KeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
 from engine.instant import to_datetime, to_text
-from engine.limits import CAPTURE_SESSION_SECONDS
+from engine.limits import CAPTURE_SESSION_SECONDS, SECRET_BYTES
 
 router = new_router("KYC")
 
 TOKEN_PURPOSE: Final = "capture-session-token"
-TOKEN_BYTES: Final = 32
 PAGE_PATH: Final = "/capture"
 
 _INSERT: Final = """
@@ -55,7 +54,7 @@ async def create_capture_session(check_id: PathId, given: CaptureSessionInput, c
     if given.document_type is not None:
         await require_accepted(services, check, given.document_type)
         step = await take(services, check, {}, given.document_type)
-    session_id, token = services.new_id(), f"cap_{secrets.token_urlsafe(TOKEN_BYTES)}"
+    session_id, token = services.new_id(), f"cap_{secrets.token_urlsafe(SECRET_BYTES)}"
     now_ms = services.clock.now_ms()
     expires_ms = now_ms + CAPTURE_SESSION_SECONDS * 1000
     digest = services.vault.digest(TOKEN_PURPOSE, token.encode())

@@ -34,6 +34,7 @@ from engine.limits import (
     DECISION_TIMEOUT_MS_MIN,
     HOLD_EXPIRY_DAYS_DEFAULT,
     HOLD_EXPIRY_DAYS_MAX,
+    SECRET_BYTES,
 )
 from engine.programmes.programme import ProgrammeConfig, programme_view
 
@@ -161,7 +162,7 @@ async def create_program(given: ProgrammeInput, call: KeyedCall) -> Response:
         raise Refusal("decision-url-missing", errors=[missing])
     await require_callable(services, call.caller, given.decision_url, "decision_url")
     programme_id = services.new_id()
-    secret = f"decsec_{secrets.token_urlsafe(32)}"
+    secret = f"decsec_{secrets.token_urlsafe(SECRET_BYTES)}"
     config = ProgrammeConfig(
         id=programme_id, tenant_id=call.caller.tenant_id, live=call.caller.live, **given.model_dump()
     )

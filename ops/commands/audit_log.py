@@ -12,7 +12,8 @@ import orjson
 ROWS_AT_ONCE: Final = 500
 
 _SELECT: Final = """
-    SELECT l.id::text, l.recorded_at, t.name AS tenant, CASE l.live WHEN true THEN 'live' WHEN false THEN 'test' END AS mode,
+    SELECT l.id::text, l.recorded_at, t.name AS tenant,
+           CASE l.live WHEN true THEN 'live' WHEN false THEN 'test' END AS mode,
            l.actor_kind, l.actor, l.act, l.object_kind, l.object_id, l.before, l.after, l.request_id
     FROM audit_log l LEFT JOIN tenants t ON t.id = l.tenant_id
     WHERE ($1::text IS NULL OR t.name = $1) AND ($2::timestamptz IS NULL OR l.recorded_at >= $2)

@@ -159,9 +159,7 @@ async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[Client
         made = [
             found
             if (found := stored.get((tenant, mode, role))) is not None and found.client_id in active
-            else await create_client(
-                connection, vault, tenant=tenant, mode=mode, role=role, operator=START
-            )
+            else await create_client(connection, vault, tenant=tenant, mode=mode, role=role, operator=START)
             for tenant, mode, role in DEMO_CLIENTS
         ]
     finally:

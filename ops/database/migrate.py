@@ -112,8 +112,8 @@ class SqlFunction:
 
 
 def load_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, with rising numbers. Numbers may be
-    missing: branches that grow side by side reserve theirs. Raises MigrationError."""
+    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, with rising numbers. Numbers may
+    be missing: branches that grow side by side reserve theirs. Raises MigrationError."""
     migrations: list[Migration] = []
     for path in sorted(folder.glob("*.sql")):
         match = _NAME.fullmatch(path.name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import asyncpg
 import msgspec
@@ -18,7 +18,7 @@ from actors.journal.rows import ActRow
 from actors.settings import Settings
 from engine.acts import OPERATOR_ACTS
 
-Connection = asyncpg.Connection[Any] | PoolConnectionProxy[Any]
+Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
 INSTALLATION: Final = "installation"
 NAME_CHARS_MAX: Final = 100

@@ -223,7 +223,9 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     if applied:
         _log.info("migrated", applied=applied)
         _say(applied_line(applied))
-        await record_alone(owner, operator_of(settings), on_installation("migrate_database", {"applied": applied}))
+        await record_alone(
+            owner, operator_of(settings), on_installation("migrate_database", {"applied": applied})
+        )
     await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)

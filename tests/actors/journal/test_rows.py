@@ -70,7 +70,9 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
     acts = f", record_acts(${len(parameters) + 1})"
-    assert STATEMENTS["commit_batch_with_acts"].split() == (STATEMENTS["commit_batch"].rstrip() + acts).split()
+    assert (
+        STATEMENTS["commit_batch_with_acts"].split() == (STATEMENTS["commit_batch"].rstrip() + acts).split()
+    )
 
 
 async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgres: PostgresBackend) -> None:
@@ -93,7 +95,9 @@ async def test_fields_of_a_row_are_the_columns_of_its_type(
 
 def test_every_row_class_has_a_table_in_the_twin() -> None:
     tables = [each for each in vars(MemoryTables()).values() if isinstance(each, Table)]
-    assert {table.columns for table in tables} == {tuple(row.__annotations__) for row in (ROW_TYPES | ACT_ROW).values()}
+    assert {table.columns for table in tables} == {
+        tuple(row.__annotations__) for row in (ROW_TYPES | ACT_ROW).values()
+    }
 
 
 def test_written_rows_have_the_fields_and_types_of_their_class() -> None:

@@ -1,4 +1,4 @@
-"""The audit log: every operation that changes something leaves one entry, without secrets or personal data."""
+"""The audit log: every operation that changes something leaves an entry, without secrets or personal data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from api.access.permissions import PERMISSIONS
 from api.app import operations
@@ -28,7 +29,7 @@ PERSON = {
 }
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def owner(running: Installation, tenant: str) -> Caller:
     """The owner of a new tenant."""
     return await running.caller(tenant, role="owner")
@@ -155,9 +156,7 @@ async def test_entries_hold_neither_personal_data_nor_secrets(running: Installat
 async def test_entry_names_the_request_and_the_changed_members(owner: Caller) -> None:
     card = await owner.funded_card()
     headers = {"X-Request-Id": "support-case-17"}
-    response = await owner.send(
-        "PATCH", f"/v1/cards/{card['id']}", {"state": "suspended"}, headers=headers
-    )
+    response = await owner.send("PATCH", f"/v1/cards/{card['id']}", {"state": "suspended"}, headers=headers)
     assert response.headers["x-request-id"] == "support-case-17"
     (entry,) = await entries(owner, f"&object_id={card['id']}&act=update_card")
     assert entry["request_id"] == "support-case-17"

@@ -68,7 +68,9 @@ class OtherServers:
         ]
 
 
-async def test_created_client_works_and_its_secret_is_shown_once(running: Installation, owner_of: Any) -> None:
+async def test_created_client_works_and_its_secret_is_shown_once(
+    running: Installation, owner_of: Any
+) -> None:
     owner = await owner_of()
     made = await owner.post("/v1/clients", {"role": "user", "name": "Shop", "scopes": ["cards:read"]})
     assert (made["name"], made["role"], made["mode"], made["status"]) == ("Shop", "user", "test", "active")

@@ -101,7 +101,9 @@ async def test_reading_is_recorded(
         dsn, vault, "ann", check_id=check["id"], purpose="document_verification", reader="Ada Byron"
     )
     assert (texts["document_number"], pictures) == (DOCUMENT["document_number"], {})
-    texts, pictures = await read(dsn, vault, "ann", check_id=check["id"], purpose="evidence_review", reader="Ada")
+    texts, pictures = await read(
+        dsn, vault, "ann", check_id=check["id"], purpose="evidence_review", reader="Ada"
+    )
     assert (texts, pictures) == ({}, {"selfie": PICTURE})
     (path,) = write_pictures(pictures, tmp_path / "out")
     assert (path.name, path.read_bytes(), path.stat().st_mode & 0o777) == ("selfie.png", PICTURE, 0o600)
@@ -116,7 +118,9 @@ async def test_reading_is_recorded(
     }
     for wrong in ({"purpose": "curiosity"}, {"reader": ""}, {"reader": "a\nb"}, {"check_id": new_id()}):
         with pytest.raises(KycError):
-            await read(dsn, vault, "ann", **{"check_id": check["id"], "purpose": PURPOSE, "reader": "Ada"} | wrong)
+            await read(
+                dsn, vault, "ann", **{"check_id": check["id"], "purpose": PURPOSE, "reader": "Ada"} | wrong
+            )
 
 
 async def test_data_keys_are_sealed_under_a_new_master_key(
