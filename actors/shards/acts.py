@@ -53,7 +53,7 @@ def act_row(
     the reply's body. ``None`` if there is no effect."""
     if after is None or not isinstance(reply, Done):
         return None
-    old, new = changed(before and before.view, after.view)
+    old, new = changed(None if before is None else before.view, after.view)
     if new is None:
         old, new = None, reply.body
     return ActRow(

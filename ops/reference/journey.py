@@ -195,6 +195,7 @@ def _sale(api: Client, card: Card) -> None:
 
 
 def _clients(api: Client, card: Card) -> None:
+    api.clients.create(role="user", name="Shop", scopes=["cards:read"])
     made = api.clients.create(role="admin", name="Back office", scopes=["cards:read", "cards:write"])
     _first(api.clients.list(status="active", page_size=PAGE))
     api.clients.rotate_secret(made["id"], overlap_hours=24)

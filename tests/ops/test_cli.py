@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -137,6 +138,26 @@ def test_an_invalid_client_is_refused(
     assert done.returncode == 1
     assert done.stderr.startswith(f"stanchion: {message}")
     assert done.stderr.count("\n") == 1
+
+
+def test_printed_commands_manage_clients_and_are_on_record(stanchion: Stanchion, database_url: str) -> None:
+    page = (ROOT / "ops/docs/ACCESS.md").read_text("utf-8")
+    printed = page.partition("```sh\n")[2].partition("```")[0].replace("CLIENT_ID", "{0}")
+    made = ""
+    for line in printed.splitlines():
+        name, *arguments = shlex.split(line.format(made), comments=True)
+        assert name == "stanchion"
+        done = stanchion(*arguments, database_url=database_url, operator="ann")
+        assert (done.returncode, done.stderr) == (0, "")
+        made = json.loads(done.stdout)["client_id"] if done.stdout != "revoked\n" else made
+    log = stanchion("audit-log", "--json", "--tenant", "acme", "--since", "1h", database_url=database_url)
+    shown = [json.loads(line) for line in log.stdout.splitlines()]
+    assert [(each["act"], each["actor"]) for each in shown] == [
+        ("revoke_client", "ann"),
+        ("create_client", "ann"),
+        ("create_client", "ann"),
+    ]
+    assert "cards:reveal" in shown[1]["after"]["scopes"]
 
 
 def test_without_a_running_installation_the_database_is_started_for_the_command(stanchion: Stanchion) -> None:

@@ -222,7 +222,8 @@ async def test_token_grant_that_is_under_way_does_not_outlive_a_rotation(
 
     async def grant() -> str | None:
         response = await running.http.post("/v1/oauth/token", data=form)
-        return response.json().get("access_token")
+        token: str | None = response.json().get("access_token")
+        return token
 
     *tokens, _ = await asyncio.gather(
         *(grant() for _ in range(8)), owner.post(f"/v1/clients/{made['id']}/rotate-secret", None, 200)
