@@ -112,13 +112,13 @@ class SqlFunction:
 
 
 def load_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, with rising numbers. Numbers may
-    be missing: branches that grow side by side reserve theirs. Raises MigrationError."""
+    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, in the order of
+    their numbers. Numbers may be left out. Raises MigrationError."""
     migrations: list[Migration] = []
     for path in sorted(folder.glob("*.sql")):
         match = _NAME.fullmatch(path.name)
-        newest = migrations[-1].version if migrations else 0
-        if match is None or int(match[1]) <= newest:
+        last = migrations[-1].version if migrations else 0
+        if match is None or int(match[1]) <= last:
             raise MigrationError(f"{path.name}: files are named NNNN_name.sql, each with a number of its own")
         raw = path.read_bytes()
         checksum, after = hashlib.sha256(raw).hexdigest(), match[3] is not None

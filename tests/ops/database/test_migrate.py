@@ -15,6 +15,7 @@ from actors.journal.postgres import PostgresJournal
 from ops.database.migrate import (
     FUNCTIONS,
     MigrationError,
+    applied_line,
     load_functions,
     load_migrations,
     migrate,
@@ -172,12 +173,18 @@ async def test_unreachable_server_is_reported_in_one_line() -> None:
     assert "hidden-password" not in str(failure.value)
 
 
-@pytest.mark.parametrize("names", [["0001_a.sql", "0001_b.sql"], ["0000_a.sql"], ["1_a.sql"], ["0001-A.sql"]])
-def test_badly_named_file_is_refused(tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize("names", [["0000_a.sql"], ["0001_a.sql", "0001_b.sql"], ["1_a.sql"], ["0001-A.sql"]])
+def test_file_without_a_number_of_its_own_is_refused(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(MigrationError, match="a number of its own"):
+    with pytest.raises(MigrationError, match="each with a number of its own"):
         load_migrations(tmp_path)
+
+
+def test_numbers_may_be_left_out(tmp_path: Path) -> None:
+    for name in ("0007_c.sql", "0002_a.sql", "0003_b.after.sql"):
+        (tmp_path / name).touch()
+    assert [migration.version for migration in load_migrations(tmp_path)] == [2, 3, 7]
 
 
 async def test_migration_with_a_lower_number_is_applied_later(empty_url: str, tmp_path: Path) -> None:
@@ -187,6 +194,14 @@ async def test_migration_with_a_lower_number_is_applied_later(empty_url: str, tm
     (tmp_path / "0005_fifth.sql").write_text("CREATE TABLE fifth ()")
     assert await waiting(empty_url, tmp_path) == ["fifth"]
     assert await migrate(empty_url, tmp_path, tmp_path) == ["fifth"]
+
+
+def test_applied_files_are_counted_by_kind() -> None:
+    migrations = [migration.name for migration in load_migrations()]
+    functions = [function.name for function in load_functions()]
+    assert applied_line(migrations[:1] + functions[:2]) == "Applied 1 migration and 2 database functions."
+    assert applied_line(migrations[:2]) == "Applied 2 migrations."
+    assert applied_line(functions[:1]) == "Applied 1 database function."
 
 
 async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str, functions: Path) -> None:
