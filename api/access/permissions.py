@@ -10,7 +10,7 @@ from typing import Final
 
 from api.access.tokens import Caller
 from api.http.problems import Refusal
-from engine.scopes import SCOPES, Role, includes
+from engine.scopes import ROLES, SCOPES, Role, includes
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "list_audit_log": Permission("audit:read", "admin"),
 }
 
-assert all(permission.scope in SCOPES for permission in PERMISSIONS.values())
+assert all(each.scope in SCOPES and each.role in ROLES for each in PERMISSIONS.values())
 
 
 def permit(permission: Permission, caller: Caller) -> None:
