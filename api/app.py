@@ -16,12 +16,14 @@ from api.access.admission import Admission
 from api.access.oauth import TokenEndpoint
 from api.access.quotas import Quotas
 from api.access.rate_limits import RateLimits
+from api.audit_log import routes as audit_log
 from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
 from api.cardholders import routes as cardholders
 from api.cards import cvv2, declared_balance, reveal_sessions
 from api.cards import routes as cards
+from api.clients import routes as clients
 from api.console.routes import Console
 from api.docs.landing import API_LINKS, add_landing
 from api.docs.pages import add_docs, new_application
@@ -73,6 +75,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     cardholder_erasure.router,
     kyc.router,
     capture.router,
+    clients.router,
+    audit_log.router,
 )
 
 

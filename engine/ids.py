@@ -37,6 +37,7 @@ class Derived(IntEnum):
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12
     EVENT_FOURTH = 0x13
+    ACT = 0x30
     LATE_REVERSAL = 0x40
     """The edge's own reversal of an authorization command; deriving it again gives the command's id."""
 

@@ -274,6 +274,15 @@ BODY_BYTES_MAX: Final = 64 * 1024
 """Size of a request's body."""
 JSON_DEPTH_MAX: Final = 16
 """Nesting of a request's JSON."""
+BODY_RECEIPT_SECONDS: Final = 10.0
+"""From the end of a request's head to the end of its body."""
+OAUTH_FORM_FIELDS_MAX: Final = 20
+"""Fields of a token request's form."""
+CONSOLE_FORM_FIELDS_MAX: Final = 5
+"""Fields of the console's sign-in form."""
+SECRET_BYTES: Final = 32
+"""Random bytes of a secret that is shown once: client secrets, access and capture tokens, sessions, decision
+secrets."""
 PAGE_LIMIT_DEFAULT: Final = 50
 """Default and largest number of items on a page of a list."""
 PAGE_LIMIT_MAX: Final = 100
@@ -345,10 +354,16 @@ TOKEN_SECONDS: Final = 3_600
 """Lifetime of an access token."""
 TOKEN_CACHE_SECONDS: Final = 1
 """A revoked token is refused everywhere within this time."""
+TOKENS_CACHED_MAX: Final = 10_000
+"""Tokens in the cache of one API server."""
 TOKEN_FAILURES_PER_MINUTE: Final = 30
 """Default of a setting: failed authentications of one client id."""
 TOKEN_FAILURES_PER_ADDRESS: Final = 10
 """Multiple of that limit for one address, which many clients may share."""
+CLIENTS_MAX: Final = 100
+"""Active API clients of a tenant in one mode."""
+CLIENT_SECRET_OVERLAP_HOURS_MAX: Final = 168
+"""Longest time that the previous secret of a client works after a rotation."""
 EVENT_RETENTION_DAYS: Final = 30
 """Time that events and deliveries are shown."""
 RETENTION_GRACE_DAYS: Final = 1
@@ -654,6 +669,8 @@ CONSOLE_DELIVERIES_MAX: Final = 1_000
 """Deliveries of each endpoint."""
 CONSOLE_TRANSACTIONS_MAX: Final = 20
 """Transactions on one panel."""
+CONSOLE_ACTS_MAX: Final = 100
+"""Entries on the page of the audit log."""
 
 assert HOST_SILENCE_SECONDS <= ROLE_SILENCE_SECONDS
 assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + WATCHER_LATE_SECONDS < ROLE_REPLACED_SECONDS

@@ -27,14 +27,15 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
-from engine.scopes import DEFAULT_SCOPES, REVEAL
+from engine.scopes import REVEAL, SCOPES
 from ops.commands.decision_behaviours import BEHAVIOURS
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, create_client, revoke_client
 from ops.database.key_check import check_master_key
 from ops.database.migrate import migrate as bring_up_to_date
 from ops.database.migrate import waiting
-from ops.supervision.installation import RUN_FILE, database
+from ops.database.operator_acts import OperatorAct, on_installation, operator_of, record_alone
+from ops.supervision.installation import RUN_FILE, SERVERS_FILE, database
 from ops.supervision.up import MakeProcessGroup, ProcessGroup
 from ops.supervision.up import up as run_installation
 from stanchion.records import ExportFormat, ExportKind
@@ -115,7 +116,10 @@ def restart(var: Var = None) -> None:
     """Replace all processes of the running installation, one by one, while it serves."""
     from ops.supervision.control import restart as restart_installation
 
-    asyncio.run(restart_installation(read_settings(var).var_dir, lambda line: print(line, flush=True)))
+    settings = read_settings(var)
+    if (settings.var_dir / RUN_FILE).exists():
+        _record(settings, on_installation("restart_processes", {"state_folder": str(settings.var_dir)}))
+    asyncio.run(restart_installation(settings.var_dir, lambda line: print(line, flush=True)))
     print("Restarted all processes except the supervisor.")
 
 
@@ -134,6 +138,7 @@ def drain(
 
     from actors.cluster.drain import drain as drain_node
 
+    _record(settings, on_installation("drain_node", {"node": node}))
     name, hosts = asyncio.run(drain_node(settings, node))
     print(f"Drained node {name}; it had {hosts} shard hosts.")
 
@@ -151,6 +156,9 @@ def migrate(
     keys = partial(Vault.from_settings, settings, make=False)
     with database(settings) as dsn:
         applied = asyncio.run(bring_up_to_date(dsn, before_only=before, keys=keys))
+        if applied:
+            act = on_installation("migrate_database", {"applied": applied})
+            asyncio.run(record_alone(dsn, operator_of(settings), act))
         left = asyncio.run(waiting(dsn))
         if settings.database_url is not None:
             asyncio.run(process_role.grant(dsn, process_role.role_of(settings.database_dsn)))
@@ -185,15 +193,51 @@ def _keys(settings: Settings) -> Vault | None:
     return Vault.from_settings(settings, make=False)
 
 
+def _record(settings: Settings, act: OperatorAct) -> None:
+    """Record an act that takes place outside the database, which runs meanwhile."""
+    if settings.database_url is None and not (settings.var_dir / SERVERS_FILE).exists():
+        print("stanchion: no database is known here, so the audit log has no entry for this", file=sys.stderr)
+        return
+    with database(settings) as dsn:
+        asyncio.run(record_alone(dsn, operator_of(settings), act))
+
+
+@app.command()
+def audit_log(
+    tenant: Annotated[
+        str | None, typer.Option(help="Name of a tenant; default: all, and the installation.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="An age like 30m, 2h or 3d, or an instant of ISO 8601.")
+    ] = None,
+    act: Annotated[str | None, typer.Option(help="Name of an act, for example update_card.")] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    var: Var = None,
+) -> None:
+    """Print who administered what, newest first: acts through the API and on the command line."""
+    from ops.commands.audit_log import acts, as_json, as_line
+    from ops.commands.resend import instant_of
+
+    begin = None if since is None else datetime.fromisoformat(instant_of(since, datetime.now(UTC)))
+
+    async def show(dsn: str) -> None:
+        async for row in acts(dsn, tenant=tenant, since=begin, act=act):
+            print(as_json(row) if json_lines else as_line(row))
+
+    with database(read_settings(var)) as dsn:
+        asyncio.run(show(dsn))
+
+
 @clients.command()
 def create(
     tenant: Annotated[str, typer.Option(help="Name of the tenant; created if it is new.")],
     mode: Annotated[str, typer.Option(help="test or live.")],
-    role: Annotated[str, typer.Option(help="user or admin.")],
+    role: Annotated[str, typer.Option(help="user, admin, or owner, who manages clients through the API.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"May be repeated; default: {', '.join(DEFAULT_SCOPES)}. Not by default: {REVEAL}."
+            help=f"May be repeated; default: all that the role can use, without {REVEAL}. "
+            f"Scopes: {', '.join(SCOPES)}."
         ),
     ] = None,
     var: Var = None,
@@ -210,7 +254,13 @@ def create(
             connection = await asyncpg.connect(dsn)
             try:
                 return await create_client(
-                    connection, vault, tenant=tenant, mode=mode, role=role, scopes=tuple(scope or ())
+                    connection,
+                    vault,
+                    tenant=tenant,
+                    mode=mode,
+                    role=role,
+                    operator=operator_of(settings),
+                    scopes=tuple(scope or ()),
                 )
             finally:
                 await connection.close(timeout=10)
@@ -225,10 +275,13 @@ def revoke(
     ],
     var: Var = None,
 ) -> None:
-    """Revoke an API client for ever, with all its tokens."""
-    with database(read_settings(var)) as dsn:
-        asyncio.run(revoke_client(dsn, client_id))
+    """Revoke an API client for ever, with all its tokens; the last owner of a tenant, too."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        has_owner = asyncio.run(revoke_client(dsn, client_id, operator_of(settings)))
     print("revoked")
+    if not has_owner:
+        print("The tenant has no owner in this mode any more: stanchion clients create", file=sys.stderr)
 
 
 @app.command()
@@ -400,8 +453,11 @@ def erase(
     """Destroy the keys of an applicant's data, so that it can never be read again."""
     from ops.commands.kyc import erase as erase_checks
 
-    with database(read_settings(var)) as dsn:
-        count = asyncio.run(erase_checks(dsn, check_id=check, cardholder_id=cardholder))
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        count = asyncio.run(
+            erase_checks(dsn, operator_of(settings), check_id=check, cardholder_id=cardholder)
+        )
     print(f"erased {count}" if count else "nothing to erase")
 
 
@@ -421,7 +477,7 @@ def read(
     with database(settings) as dsn:
         vault = Vault.from_settings(settings)
         texts, pictures = asyncio.run(
-            read_custody(dsn, vault, check_id=check, purpose=purpose, reader=reader)
+            read_custody(dsn, vault, operator_of(settings), check_id=check, purpose=purpose, reader=reader)
         )
     print(json.dumps(texts | {name: f"{len(picture)} bytes" for name, picture in pictures.items()}, indent=2))
     for path in write_pictures(pictures, to) if to is not None else ():
@@ -435,7 +491,7 @@ def rewrap(var: Var = None) -> None:
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings)))
+        moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings), operator_of(settings)))
     print(f"resealed {moved}")
 
 
@@ -481,7 +537,7 @@ def reseal(var: Var = None) -> None:
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings)))
+        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings), operator_of(settings)))
     print("\n".join(f"{name}: {count} resealed" for name, count in resealed))
 
 

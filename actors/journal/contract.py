@@ -20,6 +20,7 @@ import msgspec
 
 from actors.journal.rows import (
     AccountRow,
+    ActRow,
     CardRow,
     DeclaredRow,
     EntryRow,
@@ -136,6 +137,7 @@ class Rows:
         self.outages: dict[tuple[str, int], OutageRow] = {}
         """By id and period, in the order of their beginnings."""
         self.stand_ins: list[StandInRow] = []
+        self.acts: list[ActRow] = []
 
     def change_hold(self, hold_id: str, amount_minor: int | None, state: str, expires_ms: int | None) -> None:
         """Change a hold. ``None`` keeps the earlier value."""

@@ -108,8 +108,8 @@ class PostgresJournal:
 
     async def commit(self, rows: Rows) -> None:
         arguments = commit_arguments(self._incarnation, rows)
-        if rows.replacements:
-            await self._write("commit_replacements", *arguments, rows.replacements)
+        if rows.acts or rows.replacements:
+            await self._write("commit_rare_rows", *arguments, rows.acts, rows.replacements)
         else:
             await self._write("commit_batch", *arguments)
 

@@ -214,6 +214,23 @@ class OutageRow(NamedTuple):
     ended_at: int | None
 
 
+class ActRow(NamedTuple):
+    """A row of the audit log (function ``record_acts``); ``before`` and ``after`` are JSON."""
+
+    id: str
+    tenant_id: str | None
+    live: bool | None
+    recorded_at: int
+    actor_kind: str
+    actor: str
+    act: str
+    object_kind: str
+    object_id: str | None
+    before: str | None
+    after: str | None
+    request_id: str
+
+
 class StandInRow(NamedTuple):
     """A decision in stand-in."""
 

@@ -20,6 +20,7 @@ from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
 from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
 from api.metadata.store import change, insert
+from api.operations.acts import Change, record_act
 from api.operations.call import (
     NO_MEMBERS,
     Empty,
@@ -51,6 +52,7 @@ _INSERT: Final = """
 """
 _RETIRE: Final = "UPDATE card_products SET status = 'retired' WHERE id = $1::uuid"
 
+KIND: Final = "card_product"
 Network = Literal["visa", "mastercard"]
 FormFactor = Literal["virtual", "physical"]
 _IIN_PREFIXES: Final = {
@@ -167,6 +169,7 @@ async def create_card_product(given: CardProductInput, call: KeyedCall) -> Respo
         row = await connection.fetchrow(_FIND, product_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
         await record(connection, services, caller, "card_product.created", _show(row), now_ms)
+        await record_act(connection, call, Change(KIND, product_id, None, _show(row)))
         return json_response(201, _show(row))
 
     return await once(call.services, call.claim, work)
@@ -214,6 +217,7 @@ async def update_card_product(
         changes = given.model_dump(include=given.model_fields_set)
         before, after = await change(connection, caller, "card_product", product_id, changes)
         shown = _show(row) | after.view()
+        await record_act(connection, call, Change(KIND, product_id, before.view(), after.view()))
         if after != before:
             await record(connection, services, caller, "card_product.updated", shown, services.clock.now_ms())
         return json_response(200, shown)
@@ -237,11 +241,12 @@ async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty 
         if row["status"] == "retired":
             return json_response(200, _show(row))
         await connection.execute(_RETIRE, product_id)
-        row = await connection.fetchrow(_FIND, *of_caller)
+        before, row = row, await connection.fetchrow(_FIND, *of_caller)
         assert row is not None, "locked in this transaction"
         await record(
             connection, services, caller, "card_product.retired", _show(row), services.clock.now_ms()
         )
+        await record_act(connection, call, Change(KIND, product_id, _show(before), _show(row)))
         return json_response(200, _show(row))
 
     return await once(call.services, call.claim, work)

@@ -23,11 +23,12 @@ from api.http.validation import Input, broken
 from api.metadata.inputs import MetadataChange
 from api.metadata.store import change as change_metadata
 from api.metadata.store import require_room
+from api.operations.acts import Change, act_of, record_act, write_act
 from api.operations.call import Call, OptionallyKeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
 from api.people.personal_data import COLUMNS, FIELDS, People, log_unreadable, seal_person
-from api.people.rows import FIND, event_data, show
+from api.people.rows import FIND, KIND, PERSONAL, event_data, show
 from api.services import Services
 from engine.instant import to_datetime
 from engine.limits import CARDHOLDER_CHANGES_IN_ROW_MAX
@@ -142,7 +143,7 @@ async def _begin(update: Update) -> StatusChange:
                 if target == "active":
                     # Update the row first, so that it never shows blocked while a card may approve.
                     await _change(update, connection, row)
-                return change or await begin(connection, services, of, target)
+                return change or await begin(connection, services, of, target, act_of(update.call))
         await finish(services, change)
     raise unavailable()
 
@@ -176,6 +177,10 @@ async def finish(services: Services, change: StatusChange) -> None:
         assert changed is not None, "locked in this transaction"
         data = event_data(changed) | {"changed": ["status"]}
         await write(connection, services.new_id(), change, "cardholder.updated", data, now_ms)
+        if change.act is not None:
+            before, after = {"status": row["status"]}, {"status": change.status}
+            act = Change(KIND, change.cardholder_id, before, after)
+            await write_act(connection, change.act, change, act, now_ms)
 
 
 async def _locked(update: Update, connection: Connection) -> asyncpg.Record:
@@ -225,6 +230,7 @@ async def _change(update: Update, connection: Connection, row: asyncpg.Record) -
     await record(
         connection, services, caller, "cardholder.updated", event_data(changed) | {"changed": names}, now_ms
     )
+    await record_act(connection, update.call, Change(KIND, id_, before, after, PERSONAL))
     return changed
 
 

@@ -15,11 +15,12 @@ from api.http.refusals import refusals
 from api.kyc.cases import LOCKED, SELECT
 from api.kyc.erasure import erase as erase_check
 from api.metadata.store import erase as erase_metadata
+from api.operations.acts import Change, record_act
 from api.operations.call import NO_MEMBERS, Empty, OptionallyKeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
 from api.people.personal_data import COLUMNS
-from api.people.rows import FIND, event_data
+from api.people.rows import FIND, KIND, event_data
 from engine.instant import to_datetime
 
 router = new_router("Cardholders")
@@ -74,6 +75,8 @@ async def delete_cardholder(
             gone = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
             assert gone is not None, "locked in this transaction"
             await record(connection, services, caller, "cardholder.erased", event_data(gone), now_ms)
+            before, after = ({"status": each["status"], "erased": each is gone} for each in (row, gone))
+            await record_act(connection, call, Change(KIND, cardholder_id, before, after))
         return Response(status_code=204)
 
     return await once(services, call.claim, work)

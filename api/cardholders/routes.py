@@ -30,12 +30,13 @@ from api.http.refusals import refusals
 from api.http.validation import Input, View
 from api.metadata.inputs import Metadata, ShownMetadata
 from api.metadata.store import insert
+from api.operations.acts import Change, record_act
 from api.operations.call import KeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, first_of, page, page_model
 from api.operations.route import new_router
 from api.people.personal_data import COLUMNS, FIELDS, People, email_digest, seal_person
-from api.people.rows import FIND, SELECT, event_data, show
+from api.people.rows import FIND, KIND, PERSONAL, SELECT, event_data, show
 from api.programmes.routes import open_programme
 from engine.instant import to_datetime
 
@@ -159,7 +160,9 @@ async def create_cardholder(given: CardholderInput, call: KeyedCall) -> Response
         row = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
         await record(connection, services, caller, "cardholder.created", event_data(row), now_ms)
-        return json_response(201, show(row, People(services.vault)))
+        shown = show(row, People(services.vault))
+        await record_act(connection, call, Change(KIND, cardholder_id, None, shown, PERSONAL))
+        return json_response(201, shown)
 
     return await once(call.services, call.claim, work)
 

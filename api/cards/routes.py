@@ -22,6 +22,7 @@ from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.metadata.changes import owner_first
 from api.metadata.store import change, referenced
+from api.operations.acts import Change, record_act
 from api.operations.call import Call, OptionallyKeyedCall, PathId, ReadCall, creates, resuming
 from api.operations.idempotency import once
 from api.operations.pagination import Conditions, first_of, page, page_model, page_response
@@ -127,6 +128,7 @@ async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedC
         caller = call.caller
         row: Any = await connection.fetchrow(FIND, card_id, caller.tenant_id, caller.live)
         before, after = await change(connection, caller, "card", card_id, given.about)
+        await record_act(connection, call, Change("card", card_id, before.view(), after.view()))
         shown = event_view(row) | after.view()
         if after != before:
             await record(connection, services, caller, "card.updated", shown, services.clock.now_ms())

@@ -57,6 +57,8 @@ _TAGS: Final = {
     "Stand-in": "Decisions in place of a programme whose endpoint gives no usable answer.",
     "Events": "The log of events, in order, for 30 days.",
     "Webhooks": "Endpoints that receive events, and the deliveries to them.",
+    "Clients": "API clients of the tenant, managed by its owners.",
+    "Audit log": "Who administered what, when, with what effect.",
 }
 """In the order in which a new client needs them."""
 

@@ -18,6 +18,7 @@ from api.http.fields import Id, Instant, InstantInput, example, parse_instant, s
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
+from api.operations.acts import Change, record_act
 from api.operations.call import Call, KeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
@@ -131,7 +132,10 @@ async def create_export(given: ExportInput, call: KeyedCall) -> Response:
         )
         row = await connection.fetchrow(_FIND, export_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
-        return json_response(202, _show(row, call))
+        shown = _show(row, call)
+        asked = {name: shown[name] for name in ("kind", "format", "from", "to")}
+        await record_act(connection, call, Change("export", export_id, None, asked))
+        return json_response(202, shown)
 
     return await once(call.services, call.claim, work)
 

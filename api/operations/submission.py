@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from api.http.problems import Refusal, unavailable
+from api.operations.acts import act_of
 from api.operations.call import Call
 from api.operations.idempotency import replayed
 from engine.commands import Command
@@ -30,7 +31,9 @@ def once_key(call: Call, id_: str) -> bytes:
 
 async def submit(call: Call, command: Command, presentation: dict[str, Any] | None = None) -> Response:
     """The response to ``command``; the idempotency row was committed with its effect. Raises ``Refusal``."""
-    reply = await call.services.owners.submit(command, claim=call.claim, presentation=presentation)
+    reply = await call.services.owners.submit(
+        command, claim=call.claim, presentation=presentation, act=act_of(call)
+    )
     if isinstance(reply, Done):
         body = body_bytes(reply.body)
         if reply.replayed and call.claim:

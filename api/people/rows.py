@@ -9,7 +9,7 @@ import asyncpg
 
 from api.database.object_metadata import COLUMN, shown_metadata
 from api.http.fields import shown_instant
-from api.people.personal_data import People, selected
+from api.people.personal_data import FIELDS, People, selected
 
 SELECT: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.programme_id::text, r.external_ref, r.status, r.kyc_state,
@@ -17,6 +17,11 @@ SELECT: Final = f"""
     FROM cardholders r
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
+
+
+KIND: Final = "cardholder"
+PERSONAL: Final = frozenset({*FIELDS, "external_ref", "metadata"})
+"""Members that the audit log masks. The issuer's own records may identify a person, too."""
 
 
 def show(row: Mapping[str, Any] | asyncpg.Record, people: People) -> dict[str, Any]:

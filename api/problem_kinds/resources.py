@@ -273,6 +273,27 @@ KINDS: Final = (
         "Replay purchases, verifications and refunds that were authorized.",
     ),
     Kind(
+        "client-limit",
+        409,
+        "The tenant has too many clients",
+        "A tenant has at most 100 active API clients in each mode.",
+        "Revoke a client that is no longer needed.",
+    ),
+    Kind(
+        "client-revoked",
+        409,
+        "The client is revoked",
+        "A revoked client stays revoked and gets no new secret.",
+        "Create another client.",
+    ),
+    Kind(
+        "last-owner",
+        409,
+        "The client is the last owner",
+        "A tenant keeps at least one owner in each mode, who can manage its clients.",
+        "Create another owner first.",
+    ),
+    Kind(
         "webhook-endpoint-limit",
         409,
         "The tenant has too many webhook endpoints",

@@ -26,6 +26,7 @@ from api.metadata.changes import owner_first
 from api.metadata.creation import creating
 from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
 from api.metadata.store import change
+from api.operations.acts import Change, record_act
 from api.operations.call import Call, KeyedCall, OptionallyKeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
@@ -42,6 +43,7 @@ from engine.limits import (
     DECISION_TIMEOUT_MS_MIN,
     HOLD_EXPIRY_DAYS_DEFAULT,
     HOLD_EXPIRY_DAYS_MAX,
+    SECRET_BYTES,
 )
 from engine.programmes.programme import ProgrammeConfig, programme_view
 
@@ -186,7 +188,7 @@ async def create_program(given: ProgrammeInput, call: KeyedCall) -> Response:
         raise Refusal("decision-url-missing", errors=[missing])
     await require_callable(services, call.caller, given.decision_url, "decision_url")
     programme_id = services.new_id()
-    secret = f"decsec_{secrets.token_urlsafe(32)}"
+    secret = f"decsec_{secrets.token_urlsafe(SECRET_BYTES)}"
     config = ProgrammeConfig(
         id=programme_id,
         tenant_id=call.caller.tenant_id,
@@ -243,7 +245,8 @@ async def update_program(programme_id: PathId, given: ProgrammeChange, call: Opt
 
     async def work(connection: Connection) -> Response:
         caller = call.caller
-        _, after = await change(connection, caller, "programme", programme_id, stored)
+        before, after = await change(connection, caller, "programme", programme_id, stored)
+        await record_act(connection, call, Change("programme", programme_id, before.view(), after.view()))
         row: Any = await connection.fetchrow(_FIND, programme_id, caller.tenant_id, caller.live)
         return json_response(200, _show(row) | after.view())
 

@@ -16,6 +16,7 @@ from api.http.refusals import refusals
 from api.http.validation import Input
 from api.metadata.inputs import MetadataChange
 from api.metadata.store import change
+from api.operations.acts import Change, record_act
 from api.operations.call import NO_MEMBERS, Empty, KeyedCall, OptionallyKeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
@@ -94,7 +95,8 @@ async def update_transaction(
         if row is None:
             raise not_found()
         changes = {"metadata": given.metadata}
-        _, after = await change(connection, caller, "transaction", transaction_id, changes)
+        before, after = await change(connection, caller, "transaction", transaction_id, changes)
+        await record_act(connection, call, Change("transaction", transaction_id, before.view(), after.view()))
         return json_response(200, show(row) | {"metadata": after.metadata})
 
     return await once(call.services, call.claim, work)

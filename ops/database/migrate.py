@@ -180,6 +180,17 @@ async def migrate(
         await connection.close(timeout=10)
 
 
+def applied_line(applied: list[str]) -> str:
+    """What ``migrate`` has applied, as a sentence: migrations and functions apart."""
+    functions = {each.name for each in load_functions()}
+    counts = (
+        (sum(name not in functions for name in applied), "migration"),
+        (sum(name in functions for name in applied), "database function"),
+    )
+    parts = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
+    return f"Applied {' and '.join(parts)}."
+
+
 async def _prepare(migration: Migration, dsn: str, keys: Keys) -> None:
     label = f"{migration.version:04}_{migration.name}"
     try:

@@ -53,6 +53,7 @@ def walk(api: Client, receiver: str) -> None:
     _books(api, programme)
     _events(api, endpoint_id)
     _endpoint_ends(api, endpoint_id)
+    _clients(api, card)
 
 
 def _stand_in(api: Client, receiver: str) -> None:
@@ -214,6 +215,16 @@ def _books(api: Client, programme: Programme) -> None:
     export = api.exports.create("transactions", begin_text, end_text)
     _first(api.exports.list(page_size=PAGE))
     api.exports.wait(export["id"])
+
+
+def _clients(api: Client, card: Card) -> None:
+    api.clients.create(role="user", name="Shop", scopes=["cards:read"])
+    made = api.clients.create(role="admin", name="Back office", scopes=["cards:read", "cards:write"])
+    _first(api.clients.list(status="active", page_size=PAGE))
+    api.clients.rotate_secret(made["id"], overlap_hours=24)
+    api.clients.get(made["id"])
+    api.clients.revoke(made["id"])
+    _first(api.audit_log.list(object_id=card["id"], act="update_card", page_size=PAGE))
 
 
 def _spend(card: Card, amount: str) -> SpendFields:

@@ -21,6 +21,7 @@ _BEGIN: Final = datetime(2026, 11, 21, 10, 15, 30, 123000, UTC)
 _SECRETS: Final = {
     "access_token": "tok_an-example-and-no-token",
     "secret": "whsec_an-example-and-no-secret",
+    "client_secret": "sk_an-example-and-no-secret",
     "decision_secret": "decsec_an-example-and-no-secret",
     "capture_session_token": "cap_an-example-and-no-token",
 }

@@ -106,6 +106,12 @@ ANSWERS: Final = (
         "python",
         "tests/engine/authorization/test_instructions.py::test_ledger_of_the_page_agrees_in_any_delivery_order",
     ),
+    Answer(
+        "ops/docs/ACCESS.md",
+        "Managing clients",
+        "sh",
+        "tests/ops/test_cli.py::test_printed_commands_manage_clients_and_are_on_record",
+    ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Rolling restart", "sh", HANDBOOK),

@@ -14,6 +14,7 @@ from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
+from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
 from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
@@ -42,6 +43,8 @@ class Resources(Generic[AnyTransport]):
         self.kyc = Kyc(transport)
         self.exports = Exports(transport)
         self.settlement_reports = SettlementReports(transport)
+        self.clients = Clients(transport)
+        self.audit_log = AuditLog(transport)
 
 
 class Client(Resources[Transport]):

@@ -188,7 +188,7 @@ async def test_each_operation_documents_its_refusals(acme: Caller) -> None:
 
 
 async def test_request_examples_are_valid(running: Installation, tenant: str) -> None:
-    acme = await running.caller(tenant, scopes=SCOPES)
+    acme = await running.caller(tenant, role="owner", scopes=SCOPES)
     document = (await acme.http.get("/docs/openapi.json")).json()
     for operation in operations():
         described = document["paths"].get(operation.path, {}).get(operation.method.lower(), {})

@@ -15,6 +15,7 @@ from actors.journal.postgres import PostgresJournal
 from ops.database.migrate import (
     FUNCTIONS,
     MigrationError,
+    applied_line,
     load_functions,
     load_migrations,
     migrate,
@@ -178,6 +179,14 @@ def test_gap_in_the_numbers_is_refused(tmp_path: Path, names: list[str]) -> None
         (tmp_path / name).touch()
     with pytest.raises(MigrationError, match="numbered without gaps"):
         load_migrations(tmp_path)
+
+
+def test_applied_files_are_counted_by_kind() -> None:
+    migrations = [migration.name for migration in load_migrations()]
+    functions = [function.name for function in load_functions()]
+    assert applied_line(migrations[:1] + functions[:2]) == "Applied 1 migration and 2 database functions."
+    assert applied_line(migrations[:2]) == "Applied 2 migrations."
+    assert applied_line(functions[:1]) == "Applied 1 database function."
 
 
 async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str, functions: Path) -> None:

@@ -26,7 +26,7 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
     async with installation(local, vault, webhooks=True) as running, served(running.app) as address:
         exports = export_writer(running.services)
         exports.start()
-        credentials = (await running.caller(scopes=SCOPES)).credentials
+        credentials = (await running.caller(role="owner", scopes=SCOPES)).credentials
         client = {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
         yield await asyncio.to_thread(record, address, client, local.var_dir, local.vision_address)
         await exports.stop()
