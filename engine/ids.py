@@ -31,6 +31,7 @@ class Derived(IntEnum):
     OUTAGE = 0x08
     STAND_IN = 0x09
     CARDHOLDER = 0x0A
+    TRANSFER_REVERSAL = 0x0E
     EVENT_FIRST = 0x10
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12
