@@ -112,13 +112,14 @@ class SqlFunction:
 
 
 def load_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, numbered 1, 2, 3 … without gaps.
-    Raises MigrationError."""
+    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, in the order of
+    their numbers. Numbers may be left out. Raises MigrationError."""
     migrations: list[Migration] = []
     for path in sorted(folder.glob("*.sql")):
         match = _NAME.fullmatch(path.name)
-        if match is None or int(match[1]) != len(migrations) + 1:
-            raise MigrationError(f"{path.name}: files are named NNNN_name.sql and numbered without gaps")
+        last = migrations[-1].version if migrations else 0
+        if match is None or int(match[1]) <= last:
+            raise MigrationError(f"{path.name}: files are named NNNN_name.sql, each with a number of its own")
         raw = path.read_bytes()
         checksum, after = hashlib.sha256(raw).hexdigest(), match[3] is not None
         migrations.append(Migration(int(match[1]), match[2], raw.decode("utf-8"), checksum, after))
@@ -203,8 +204,8 @@ def _before(migrations: list[Migration], applied: set[int]) -> list[Migration]:
     if not applied:
         return migrations
     waits = (each.version for each in migrations if each.after and each.version not in applied)
-    first = next(waits, len(migrations) + 1)
-    return [each for each in migrations if each.version < first]
+    first = next(waits, None)
+    return [each for each in migrations if first is None or each.version < first]
 
 
 async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int]:
@@ -248,10 +249,9 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 async def _check_newer(connection: asyncpg.Connection[asyncpg.Record], migrations: list[Migration]) -> None:
     newest = max(await _applied(connection), default=0)
-    if newest > len(migrations):
-        raise MigrationError(
-            f"the database is at version {newest}, this code knows {len(migrations)}: use newer code"
-        )
+    known = max((migration.version for migration in migrations), default=0)
+    if newest > known:
+        raise MigrationError(f"the database is at version {newest}, this code knows {known}: use newer code")
 
 
 async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> bool:

@@ -172,12 +172,18 @@ async def test_unreachable_server_is_reported_in_one_line() -> None:
     assert "hidden-password" not in str(failure.value)
 
 
-@pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["1_a.sql"], ["0001-A.sql"]])
-def test_gap_in_the_numbers_is_refused(tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize("names", [["0000_a.sql"], ["0001_a.sql", "0001_b.sql"], ["1_a.sql"], ["0001-A.sql"]])
+def test_file_without_a_number_of_its_own_is_refused(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(MigrationError, match="numbered without gaps"):
+    with pytest.raises(MigrationError, match="each with a number of its own"):
         load_migrations(tmp_path)
+
+
+def test_numbers_may_be_left_out(tmp_path: Path) -> None:
+    for name in ("0007_c.sql", "0002_a.sql", "0003_b.after.sql"):
+        (tmp_path / name).touch()
+    assert [migration.version for migration in load_migrations(tmp_path)] == [2, 3, 7]
 
 
 async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str, functions: Path) -> None:
