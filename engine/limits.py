@@ -282,6 +282,10 @@ PAGE_SCAN_MAX: Final = 10_000
 PAGE_CLOCK_SLACK_MS: Final = 24 * 3_600_000
 """Largest difference between the instant in an id and the row's ``created_at``: they come from the clocks of
 different machines."""
+METADATA_KEYS_MAX: Final = 20
+"""Keys in the metadata of one object."""
+METADATA_KEY_CHARS_MAX: Final = 40
+METADATA_VALUE_CHARS_MAX: Final = 500
 CARD_IDS_MAX: Final = 100
 """Cards in one request that lists their ids."""
 API_CONNECTIONS: Final = 10

@@ -25,6 +25,7 @@ RESOURCES: Final = (
     "webhooks",
     "events",
     "stip",
+    "accounts",
 )
 SCOPES: Final[tuple[str, ...]] = tuple(
     f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")
