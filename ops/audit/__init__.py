@@ -26,6 +26,7 @@ from ops.audit.kyc import KYC
 from ops.audit.presentments import PRESENTMENTS
 from ops.audit.replay import replay_cards, rows_agree
 from ops.audit.stand_in import STAND_IN
+from ops.audit.transfers import TRANSFERS
 from ops.audit.webhooks import WEBHOOKS
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -62,7 +63,7 @@ _SAME_ANSWERS: Final = "replaying a card's journal gives the same answers"
 _SAME_STATE: Final = "replaying a card's journal gives the same counters, balance and transactions"
 
 # Each statement returns rows (subject, holds) for all subjects of its promise.
-PROMISES: Final = BOOKS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS
+PROMISES: Final = BOOKS | TRANSFERS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS
 
 
 async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:

@@ -35,6 +35,8 @@ from engine.commands import (
     GrantStandIns,
     ProgrammeCommand,
     ReadBalance,
+    ReverseTransfer,
+    Transfer,
     reference_of_id,
     reference_of_message,
     target_of,
@@ -108,6 +110,11 @@ def test_simulations_cover_every_kind_of_event() -> None:
             code = record.reply.response_code if isinstance(record.reply, WireAnswer) else ""
             seen["approved"] += code == "00"
             seen["conflict"] += code == "94"
+            moved = isinstance(record.command, Transfer | ReverseTransfer)
+            seen["transfer refused"] += moved and isinstance(record.reply, Problem)
+            seen["transfer reversed"] += isinstance(record.command, ReverseTransfer) and isinstance(
+                record.reply, Done
+            )
         rows = installation.store.holds.rows.values()
         seen |= Counter(f"hold {row['state']}" for row in rows)
         seen |= Counter(f"stand-in {row['rule']}" for row in installation.store.stand_ins.rows.values())
@@ -119,6 +126,7 @@ def test_simulations_cover_every_kind_of_event() -> None:
     assert seen["host losses"] > 40
     assert seen["unsure"] > 100
     assert seen["takeovers"] > 300
+    assert seen["transfer reversed"] > 100
 
 
 def test_same_seed_gives_the_same_run() -> None:
@@ -386,6 +394,34 @@ def keys_have_one_effect(installation: Installation) -> None:
         assert not bodies or executed
 
 
+def transfers_post_once(installation: Installation) -> None:
+    """An acknowledged transfer is posted exactly once, and so is an acknowledged reversal, with the opposite
+    amount; no other command posts for them."""
+    store = installation.store
+    posted: Counter[str] = Counter()
+    for row in store.ledger_entries.rows.values():
+        account = store.accounts.rows[row["account_id"]]
+        if account["kind"] == "card":
+            sign = 1 if row["direction"] == "credit" else -1
+            posted[row["transfer_id"]] += sign * row["amount_minor"]
+    reversals: dict[str, list[str]] = defaultdict(list)
+    for row in store.journal.rows.values():
+        if row["kind"] == "reverse_transfer":
+            command = msgspec.json.decode(row["command"], type=ReverseTransfer)
+            reversals[command.transfer.id].append(derive(command.id, Derived.TRANSFER))
+    for record in installation.records:
+        command, reply = record.command, record.reply
+        if not isinstance(command, Transfer | ReverseTransfer) or not isinstance(reply, Done):
+            continue
+        moved_minor = posted[reply.body["id"]]
+        assert abs(moved_minor) == round(float(reply.body["amount"]["amount"]) * 100)
+        ended = reversals[reply.body["id"]]
+        assert len(ended) <= 1
+        assert all(posted[each] == -moved_minor for each in ended)
+        if isinstance(command, ReverseTransfer):
+            assert ended == [reply.body["reversal_id"]]
+
+
 def programmes_have_no_gaps(installation: Installation) -> None:
     """Versions increase by one, and the stored programme equals the replayed one."""
     replayed = replayed_programme(journal_of(installation.store, ADMIN.id))
@@ -436,6 +472,7 @@ CHECKS = (
     each_decision_has_one_event,
     answers_are_true,
     keys_have_one_effect,
+    transfers_post_once,
     programmes_have_no_gaps,
     exposure_is_bounded,
 )
