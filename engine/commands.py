@@ -11,11 +11,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from engine.cards.transfer import Direction, PostedTransfer, TransferKind
 from engine.controls import Control
 from engine.currencies import MerchantAmount
 from engine.programmes.programme import ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
+from engine.transfer import Direction, PostedTransfer, TransferKind
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from typing import Final
 
-from actors.ids import new_id
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext
 from engine.cards.account import Account, place_hold
@@ -138,3 +138,8 @@ def _sale(card_id: str) -> Authorize:
         channel="pos",
         entry_mode="chip",
     )
+
+
+def new_id() -> str:
+    """A random id."""
+    return str(uuid.uuid4())

@@ -10,7 +10,7 @@ from api.http.fields import Id, MoneyInput, Text255, example
 from api.http.validation import Input, broken
 from api.metadata.inputs import Metadata
 from api.operations.pagination import WindowQuery
-from engine.cards.transfer import DIRECTIONS, Direction, TransferKind
+from engine.transfer import DIRECTIONS, Direction, TransferKind
 
 
 class TransferInput(Input):

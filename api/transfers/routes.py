@@ -23,10 +23,10 @@ from api.operations.pagination import page, page_model
 from api.operations.route import new_router
 from api.operations.submission import submit
 from api.transfers.inputs import IN_FULL, ReversalInput, TransferInput, TransfersQuery
-from engine.cards.transfer import Direction, PostedTransfer, TransferKind, transfer_view
 from engine.commands import ReverseTransfer, Transfer
 from engine.ids import Derived, derive, key_of, shard_of
 from engine.instant import to_ms
+from engine.transfer import Direction, PostedTransfer, TransferKind, transfer_view
 
 router = new_router("Accounts")
 

@@ -15,12 +15,12 @@ from engine.authorization.events import entry_posted
 from engine.authorization.executed import CommandContext, Executed, apply, lapse_expired_holds
 from engine.authorization.follow_up import transfer
 from engine.cards.account import Account, available_minor
-from engine.cards.transfer import OPPOSITE, Direction, PostedTransfer, transfer_view
 from engine.commands import Load, ReverseTransfer, Transfer
 from engine.ids import Derived, derive
 from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.replies import Done, Problem
+from engine.transfer import OPPOSITE, Direction, PostedTransfer, transfer_view
 
 replace = msgspec.structs.replace
 TransferCommand = Load | Transfer | ReverseTransfer

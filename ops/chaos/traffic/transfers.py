@@ -103,7 +103,7 @@ class TransferCallers:
             await self._move(http, moved)
 
     async def _move(self, http: aiohttp.ClientSession, moved: Moved) -> None:
-        body = {
+        body: dict[str, Any] = {
             "account_id": self._account_id,
             "direction": "credit" if moved.amount_minor > 0 else "debit",
             "amount": {"amount": format_minor(abs(moved.amount_minor)), "currency": "EUR"},

@@ -410,11 +410,11 @@ def transfers_post_once(installation: Installation) -> None:
     reversals: dict[str, list[str]] = defaultdict(list)
     for row in store.journal.rows.values():
         if row["kind"] == "reverse_transfer":
-            command = msgspec.json.decode(row["command"], type=ReverseTransfer)
-            reversals[command.transfer.id].append(derive(command.id, Derived.TRANSFER))
+            reversal = msgspec.json.decode(row["command"], type=ReverseTransfer)
+            reversals[reversal.transfer.id].append(derive(reversal.id, Derived.TRANSFER))
     for record in installation.records:
         command, reply = record.command, record.reply
-        if not isinstance(command, Transfer | ReverseTransfer) or not isinstance(reply, Done):
+        if not (isinstance(command, Transfer | ReverseTransfer) and isinstance(reply, Done)):
             continue
         moved_minor = posted[reply.body["id"]]
         assert abs(moved_minor) == round(float(reply.body["amount"]["amount"]) * 100)

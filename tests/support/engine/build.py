@@ -13,7 +13,6 @@ from engine.authorization.authorizing import decision_inputs
 from engine.authorization.executed import CommandContext
 from engine.cards.account import Account
 from engine.cards.card import Card
-from engine.cards.transfer import PostedTransfer
 from engine.commands import (
     Authorize,
     ChangeCard,
@@ -35,6 +34,7 @@ from engine.decision.inputs import Inputs
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
+from engine.transfer import PostedTransfer
 
 NOW_MS = 1_795_255_200_000
 """2026-11-21 10:00:00 UTC, a Saturday."""

@@ -22,7 +22,6 @@ from actors.shards.exposure import ExposureClient
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
-from engine.cards.transfer import Direction
 from engine.commands import (
     Authorize,
     CardCommand,
@@ -43,6 +42,7 @@ from engine.ids import Derived, derive, key_of, shard_of
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest, Trigger
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply
+from engine.transfer import Direction
 from tests.support.actors.shards.virtual_time import VirtualClock
 from tests.support.engine.build import (
     an_id,

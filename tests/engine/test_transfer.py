@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from engine.cards.transfer import DIRECTIONS, OPPOSITE, Direction, TransferKind, transfer_view
 from engine.instant import to_text
+from engine.transfer import DIRECTIONS, OPPOSITE, Direction, TransferKind, transfer_view
 from tests.support.engine.build import NOW_MS, an_id, posted_transfer
 
 
