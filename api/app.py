@@ -16,6 +16,8 @@ from api.access.admission import Admission
 from api.access.oauth import TokenEndpoint
 from api.access.quotas import Quotas
 from api.access.rate_limits import RateLimits
+from api.accounts import entries as ledger_entries
+from api.accounts import routes as accounts
 from api.audit_log import routes as audit_log
 from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
@@ -47,6 +49,7 @@ from api.simulations.fast_path import SpendFastPath
 from api.stand_in import activity as stand_in_activity
 from api.stand_in import policy as stand_in_policy
 from api.transactions import routes as transactions
+from api.transfers import routes as transfers
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
 
@@ -62,6 +65,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     transactions.router,
     exports.router,
     settlement.router,
+    accounts.router,
+    transfers.router,
+    ledger_entries.router,
     events.router,
     event_types.router,
     webhook_endpoints.router,

@@ -15,6 +15,7 @@ from engine.controls import Control
 from engine.currencies import MerchantAmount
 from engine.programmes.programme import ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
+from engine.transfer import Direction, PostedTransfer, TransferKind
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]
@@ -284,6 +285,41 @@ class Load(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="load"):
     currency: str
 
 
+class Transfer(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="transfer"):
+    """Move money between an account and its programme's funding source. ``card_id`` is the card with which
+    the account was opened: the owner of both decides. The transfer's id derives from ``id``
+    (``Derived.TRANSFER``)."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    account_id: str
+    direction: Direction
+    kind: TransferKind
+    amount_minor: int
+    currency: str
+    allow_negative: bool = False
+    """Whether a debit may exceed the available balance."""
+    external_ref: str | None = None
+    """The issuer's own reference."""
+    description: str | None = None
+    metadata: dict[str, str] = {}
+    """The issuer's own pairs."""
+
+
+class ReverseTransfer(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reverse_transfer"):
+    """Post the opposite of a transfer, in full. ``command_key`` derives from the transfer's id
+    (``Derived.TRANSFER_REVERSAL``), so a transfer is reversed at most once."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    transfer: PostedTransfer
+    """The transfer as it was posted."""
+    allow_negative: bool = False
+    """As in ``Transfer``."""
+
+
 class ReadBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="read_balance"):
     """Read a card's present balance from its owner. It is not journaled."""
 
@@ -346,6 +382,8 @@ CardCommand = (
     | SetCardholderStatus
     | DeclareBalance
     | Load
+    | Transfer
+    | ReverseTransfer
     | ReadBalance
 )
 ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage

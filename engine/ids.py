@@ -33,6 +33,7 @@ class Derived(IntEnum):
     CARDHOLDER = 0x0A
     ISSUE = 0x0B
     """The command that issues a replacement card, derived from that card's id."""
+    TRANSFER_REVERSAL = 0x0E
     EVENT_FIRST = 0x10
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12

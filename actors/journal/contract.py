@@ -199,8 +199,9 @@ class Journal(Protocol):
     async def commit(self, rows: Rows) -> None:
         """Make ``rows`` durable in one transaction. Raises ``JournalError``."""
 
-    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
-        """Cards with their accounts and open holds. Unknown ids are absent."""
+    async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
+        """Cards with their accounts and open holds, without the ``known_accounts``. Unknown ids are
+        absent."""
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]

@@ -113,12 +113,13 @@ class PostgresJournal:
         else:
             await self._write("commit_batch", *arguments)
 
-    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
+    async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         ids = list(filter(is_id, card_ids))
         rows = await self._read("load_cards", ids, TOMBSTONE_DAYS)
         read = {row["id"]: decoded(partial(card_of, row)) for row in rows}
         cards = {id_: card for id_, card in read.items() if not isinstance(card, Unreadable)}
-        accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
+        needed = {card.account_id for card in cards.values() if card.account_id}
+        accounts = await self.load_accounts(needed.difference(known_accounts))
         return LoadedCards(
             cards, accounts, await self.load_answers(cards), frozenset(read.keys() - cards.keys())
         )

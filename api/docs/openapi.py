@@ -49,6 +49,7 @@ _TAGS: Final = {
     "Card products": "Templates from which cards are issued.",
     "Cardholders": "The people to whom cards are issued.",
     "KYC": "Identity verification of cardholders.",
+    "Accounts": "Accounts with their balances, transfers of money, and the ledger.",
     "Cards": "Cards, their state, their controls and their balance.",
     "Simulation": "Test mode: funding, and a simulated network that acts for merchants over the real wire.",
     "Transactions": "Authorizations, refunds and force posts, with their history and explained decisions.",

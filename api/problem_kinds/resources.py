@@ -214,6 +214,20 @@ KINDS: Final = (
         "Load a smaller amount.",
     ),
     Kind(
+        "insufficient-funds",
+        409,
+        "The available balance is too small",
+        "The debit exceeds the account's available balance: what is posted, without open holds.",
+        "Use a smaller amount, or set allow_negative to let the balance become negative.",
+    ),
+    Kind(
+        "transfer-reversed",
+        409,
+        "The transfer has been reversed",
+        "A transfer can be reversed once, in full. Another request has done so.",
+        "Read the transfer; reversal_id names the opposite entries.",
+    ),
+    Kind(
         "child-simulation",
         409,
         "The simulation is itself a follow-up",

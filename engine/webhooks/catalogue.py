@@ -141,7 +141,9 @@ _ENTRY_POSTED: Final = record(
         "asset": CURRENCY,
         "available": described(SIGNED_AMOUNT, "As of this event."),
         "occurred_at": INSTANT,
-    }
+    },
+    # Events of earlier releases have no transfer id.
+    {"transfer_id": ID},
 )
 _CARD: Final = record(
     {

@@ -76,6 +76,8 @@ class Rig:
         self.further_crowd: Crowd
         """Shoppers of the other programmes."""
         self.callers: IdempotentCallers
+        self.keyed_account: Account
+        """The account of the idempotent callers, which no shopper uses."""
         self.flapping = DelegatedProgramme("Flapping", FLAPPING_BUDGET, FLAPPING_MAX)
         self.budgeted = DelegatedProgramme("Budgeted", BUDGET, SPEND_MAX)
         self.budgeted_terminals: list[Terminal] = []
@@ -132,6 +134,7 @@ class Rig:
         flapping = await self.flapping.open(self.var_dir, self.client(), FURTHER_CARDS)
         budgeted = await self.budgeted.open(self.var_dir, self.client(), FURTHER_CARDS)
         managed, gateway, mine, theirs = await asyncio.to_thread(self._issue)
+        self.keyed_account = mine
         self.callers = IdempotentCallers(self.record["base_url"], mine, theirs, self._seed)
         self._stack.push_async_callback(self.callers.close)
         await self.callers.open()

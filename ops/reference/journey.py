@@ -51,6 +51,7 @@ def walk(api: Client, receiver: str) -> None:
     _side_paths(api, card)
     _sale(api, card)
     _books(api, programme)
+    _money(api, card)
     _events(api, endpoint_id)
     _endpoint_ends(api, endpoint_id)
     _clients(api, card)
@@ -225,6 +226,29 @@ def _clients(api: Client, card: Card) -> None:
     api.clients.get(made["id"])
     api.clients.revoke(made["id"])
     _first(api.audit_log.list(object_id=card["id"], act="update_card", page_size=PAGE))
+
+
+def _money(api: Client, card: Card) -> None:
+    """A payment to the card's account, and a fee that was a mistake."""
+    account_id = card["funding_account_id"]
+    if account_id is None:
+        raise StanchionError("the card has no account")
+    fee = api.transfers.create(account_id=account_id, direction="debit", amount=eur("2.00"), kind="fee")
+    api.transfers.reverse(fee["id"])
+    paid = api.transfers.create(
+        account_id=account_id,
+        direction="credit",
+        amount=eur("250.00"),
+        kind="load",
+        external_ref="payment-2026-118",
+        description="Salary for November",
+        metadata={"payroll_run": "2026-11"},
+    )
+    api.transfers.get(paid["id"])
+    _first(api.transfers.list(account_id=account_id, page_size=PAGE))
+    _first(api.ledger_entries.list(account_id=account_id, page_size=PAGE))
+    _first(api.accounts.list(programme_id=card["programme_id"], page_size=PAGE))
+    api.accounts.get(account_id)
 
 
 def _spend(card: Card, amount: str) -> SpendFields:

@@ -21,6 +21,8 @@ SCOPES_OF_OPERATIONS = sorted({permission.scope for permission in PERMISSIONS.va
 async def resources(acme: Caller) -> dict[str, str]:
     """Create one object of each kind; returns the ids by kind."""
     card = await acme.funded_card()
+    (transfer,) = (await acme.get("/v1/transfers"))["data"]
+    (entry, _) = (await acme.get(f"/v1/ledger-entries?transfer_id={transfer['id']}"))["data"]
     spend = await acme.spend(card, "1.00")
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
@@ -41,6 +43,8 @@ async def resources(acme: Caller) -> dict[str, str]:
         "cardholders": card["cardholder_id"],
         "cards": card["id"],
         "accounts": card["funding_account_id"],
+        "transfers": transfer["id"],
+        "ledger-entries": entry["id"],
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
         "events": event["id"],
@@ -111,6 +115,14 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", "/v1/cards", card | {"card_product_id": ids["card-products"]}),
         ("POST", "/v1/cards", card | {"cardholder_id": ids["cardholders"]}),
         ("POST", "/v1/cards", card | {"funding_account_id": ids["accounts"]}),
+        ("GET", f"/v1/accounts/{ids['accounts']}", None),
+        (
+            "POST",
+            "/v1/transfers",
+            {"account_id": ids["accounts"], "amount": money, "direction": "credit", "kind": "load"},
+        ),
+        ("GET", f"/v1/transfers/{ids['transfers']}", None),
+        ("POST", f"/v1/transfers/{ids['transfers']}/reverse", {"allow_negative": True}),
         ("POST", "/v1/simulated-loads", {"card_id": ids["cards"], "amount": money}),
         ("POST", "/v1/simulated-spends", spend | {"card_id": ids["cards"]}),
         (
@@ -141,6 +153,12 @@ def lists_for(ids: dict[str, str]) -> list[str]:
         f"/v1/transactions?programme_id={ids['programs']}",
         f"/v1/transactions?programme_id={ids['programs']}&mcc=5411",
         f"/v1/simulated-spends?card_id={ids['cards']}",
+        f"/v1/accounts?programme_id={ids['programs']}",
+        f"/v1/transfers?account_id={ids['accounts']}",
+        f"/v1/transfers?programme_id={ids['programs']}",
+        f"/v1/ledger-entries?account_id={ids['accounts']}",
+        f"/v1/ledger-entries?authorization_id={ids['transactions']}",
+        f"/v1/ledger-entries?transfer_id={ids['transfers']}",
     ]
 
 
@@ -151,6 +169,8 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         "card-products",
         "cardholders",
         "cards",
+        "accounts",
+        "transfers",
         "transactions",
         "events",
         "webhook-endpoints",
@@ -159,6 +179,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
     )
     return [
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
+        f"/v1/ledger-entries?account_id={own['accounts']}&starting_after={ids['ledger-entries']}",
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?starting_after={ids['deliveries']}",
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?event_id={ids['events']}",
         f"/v1/programs/{own['delegated-programs']}/stip-activity?{recent()}&starting_after={ids['stand-ins']}",

@@ -13,6 +13,7 @@ import httpx2
 from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
+from stanchion.resources.accounts import Accounts, LedgerEntries, Transfers
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
@@ -36,6 +37,9 @@ class Resources(Generic[AnyTransport]):
         self.card_products = CardProducts(transport)
         self.cardholders = Cardholders(transport)
         self.cards = Cards(transport)
+        self.accounts = Accounts(transport)
+        self.transfers = Transfers(transport)
+        self.ledger_entries = LedgerEntries(transport)
         self.transactions = Transactions(transport)
         self.simulations = Simulations(transport)
         self.events = Events(transport)

@@ -4,7 +4,16 @@ member."""
 # No postponed annotations here: TypedDict could not tell required members from optional ones.
 from typing import Literal, NotRequired, Required, TypedDict
 
-from stanchion.records import Address, Control, Currency, DocumentType, Money, Triggers
+from stanchion.records import (
+    Address,
+    Control,
+    Currency,
+    Direction,
+    DocumentType,
+    Money,
+    TransferKind,
+    Triggers,
+)
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual"]
@@ -165,6 +174,36 @@ class ForcePostFields(TypedDict):
     mcc: str
     merchant_name: str
     merchant_country: NotRequired[str]
+
+
+class TransferFields(TypedDict):
+    """A transfer to post."""
+
+    account_id: str
+    direction: Direction
+    amount: Money
+    kind: TransferKind
+    allow_negative: NotRequired[bool]
+    external_ref: NotRequired[str | None]
+    description: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
+
+
+class TransferFilter(TypedDict, total=False):
+    """Filters for transfers."""
+
+    account_id: str
+    programme_id: str
+    external_ref: str
+    kind: TransferKind
+
+
+class EntryFilter(TypedDict, total=False):
+    """Filters for ledger entries; at least one is needed."""
+
+    account_id: str
+    authorization_id: str
+    transfer_id: str
 
 
 class TransactionFilter(TypedDict, total=False):

@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 Currency = Literal["EUR", "GBP", "USD"]
+AccountKind = Literal["card", "funding_source", "settlement"]
+Direction = Literal["credit", "debit"]
+"""Seen from the account: a credit raises its balance."""
+TransferKind = Literal["load", "unload", "adjustment", "fee"]
 Decision = Literal["approved", "declined"]
 KycFlow = Literal["basic", "document", "full"]
 KycState = Literal["pending", "in_review", "passed", "failed", "expired"]
@@ -165,6 +169,51 @@ class Load(TypedDict):
     account_id: str
     amount: Money
     available: str
+
+
+class Account(TypedDict):
+    """An account: ``available`` = ``posted`` - ``held``. ``posted`` and ``available`` may be negative."""
+
+    id: str
+    programme_id: str
+    kind: AccountKind
+    currency: str
+    posted: str
+    held: str
+    available: str
+    cards: int
+    as_of: str
+    version: int
+
+
+class Transfer(TypedDict):
+    """A transfer between an account and its programme's funding source."""
+
+    id: str
+    account_id: str
+    programme_id: str
+    direction: Direction
+    kind: TransferKind
+    amount: Money
+    status: Literal["posted", "reversed"]
+    external_ref: str | None
+    description: str | None
+    metadata: dict[str, str]
+    created_at: str
+    reversal_id: str | None
+    reversed_at: str | None
+
+
+class LedgerEntry(TypedDict):
+    """One side of a transfer."""
+
+    id: str
+    transfer_id: str
+    account_id: str
+    direction: Direction
+    amount: Money
+    authorization_id: str | None
+    created_at: str
 
 
 class Acceptance(TypedDict):

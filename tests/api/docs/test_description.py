@@ -46,6 +46,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
     """Ids of existing objects, by the path that takes the id or the body member that holds it."""
     card = await acme.funded_card()
     spend = await acme.spend(card, "1.00")
+    transfer = (await acme.get("/v1/transfers?limit=1"))["data"][0]
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
     check = await acme.post("/v1/kyc/checks", {"cardholder_id": card["cardholder_id"], "flow_key": "full"})
@@ -68,6 +69,10 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}/replace": card["id"],
         "/v1/cards/{id}/reveal-sessions": card["id"],
         "/v1/exports/{id}": export["id"],
+        "account_id": card["funding_account_id"],
+        "/v1/accounts/{id}": card["funding_account_id"],
+        "/v1/transfers/{id}": transfer["id"],
+        "/v1/transfers/{id}/reverse": transfer["id"],
         "/v1/transactions/{id}": spend["transaction_id"],
         "/v1/transactions/{id}/replay": spend["transaction_id"],
         "/v1/simulated-spends/{id}": spend["simulation_id"],
