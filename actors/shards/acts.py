@@ -14,7 +14,7 @@ from actors.cards.activation import Activation
 from actors.journal.rows import ActRow
 from engine.acts import Act, changed
 from engine.cards.card import Card, card_view, declared_balance_view
-from engine.commands import PROGRAMME_COMMANDS, Command, target_of
+from engine.commands import PROGRAMME_COMMANDS, Command, ReverseTransfer, Transfer, target_of
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, policy_view, programme_view
 from engine.replies import Done, Reply
@@ -50,12 +50,15 @@ def act_row(
     now_ms: int,
 ) -> ActRow | None:
     """The row of an act that ``command`` has carried out. An effect outside the card or programme is shown by
-    the reply's body. ``None`` if there is no effect."""
+    the reply's body; that of a transfer is about the transfer. ``None`` if there is no effect."""
     if after is None or not isinstance(reply, Done):
         return None
     old, new = changed(None if before is None else before.view, after.view)
     if new is None:
         old, new = None, reply.body
+    about = (after.kind, target_of(command))
+    if isinstance(command, Transfer | ReverseTransfer):
+        about = ("transfer", reply.body["id"])
     return ActRow(
         derive(command.id, Derived.ACT),
         after.tenant_id,
@@ -64,8 +67,7 @@ def act_row(
         "client",
         act.actor,
         act.name,
-        after.kind,
-        target_of(command),
+        *about,
         None if old is None else _encode(old).decode(),
         _encode(new).decode(),
         act.request_id,
