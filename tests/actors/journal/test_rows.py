@@ -73,7 +73,8 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
     further = f", record_acts(${len(parameters) + 1}), record_replacements(${len(parameters) + 2})"
-    assert STATEMENTS["commit_rare_rows"].endswith(STATEMENTS["commit_batch"].strip() + further)
+    rare = STATEMENTS["commit_rare_rows"].rstrip()
+    assert rare.endswith(STATEMENTS["commit_batch"].rstrip() + further)
 
 
 async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgres: PostgresBackend) -> None:
