@@ -178,9 +178,8 @@ class Rig:
             with self.client(number) as api:
                 programme = api.programs.create(name="Keys", currency="EUR")["id"]
                 card, spare = new_cards(api, programme, 2)
-                mine = Account(self._token(number), programme, new_product(api, programme), card)
-                self.transfer_account = replace(mine, card_id=spare)
-                accounts.append(mine)
+                accounts.append(Account(self._token(number), programme, new_product(api, programme), card))
+                self.transfer_account = replace(accounts[-1], card_id=spare)
         with self.client() as api:
             managed = self._managed = api.programs.create(name="Chaos", currency="EUR")["id"]
             gateway = api.programs.create(name="Own ledger", currency="EUR", mode="gateway")["id"]
