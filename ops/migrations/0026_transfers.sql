@@ -75,10 +75,10 @@ COMMENT ON COLUMN account_sums.shard IS '-1 for the entries before this table.';
 CREATE FUNCTION sum_entries() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO account_sums AS s (account_id, shard, posted_minor, entries)
-        SELECT e.account_id, get_byte(uuid_send(o.account_id), 15),
+        -- The id of an entry derives from its command, which is on the shard of the card.
+        SELECT e.account_id, get_byte(uuid_send(e.id), 15),
             sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), count(*)
         FROM new_entries e JOIN accounts a ON a.id = e.account_id AND a.kind <> 'card'
-        JOIN new_entries o ON o.transfer_id = e.transfer_id AND o.id <> e.id
         GROUP BY 1, 2 ORDER BY 1, 2
     ON CONFLICT (account_id, shard) DO UPDATE SET posted_minor = s.posted_minor + excluded.posted_minor,
         entries = s.entries + excluded.entries;

@@ -23,7 +23,7 @@ async def transfers_while_a_host_dies(rig: Rig) -> Outcome:
     hosts = await rig.hosts()
     if len(hosts) < 2:
         raise NotInjectedError("there are fewer than two hosts")
-    mine = rig.keyed_account
+    mine = rig.transfer_account
     account_id = derive(mine.card_id, Derived.ACCOUNT)
     callers = TransferCallers(rig.record["base_url"], mine.token, account_id)
     running = asyncio.create_task(callers.run(COUNT))

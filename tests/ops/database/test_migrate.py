@@ -24,7 +24,8 @@ from ops.database.migrate import (
 from ops.embedded.postgres import SETTINGS, EmbeddedPostgres
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.cases import spend, with_card
-from tests.support.engine.build import SHARD
+from tests.support.actors.journal.owner import Owner
+from tests.support.engine.build import SHARD, create_card, create_programme, load
 
 DOUBLE = "CREATE OR REPLACE FUNCTION double(_n integer) RETURNS integer LANGUAGE sql AS 'SELECT {body}'"
 
@@ -319,3 +320,27 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
         owner.epochs = await journal.renew([SHARD])
         owner.activate(await journal.load_cards(owner.cards))
         await journal.commit(owner.decide(spend(2)))
+
+
+async def test_loads_from_before_the_table_of_transfers_are_counted_once(database_url: str) -> None:
+    """The triggers are in force when the earlier rows are added."""
+    backfill = next(each.sql for each in load_migrations() if each.name == "earlier_transfers")
+    sums = "SELECT posted_minor, entries FROM account_sums"
+    async with PostgresBackend.on(database_url) as backend:
+        journal: PostgresJournal = await backend.open("a")
+        created = create_programme()
+        card = create_card(programme_id=created.config.id)
+        owner = Owner(await journal.take(range(256)), created.config)
+        loads = [load(number, card_id=card.id) for number in range(1, 4)]
+        await journal.commit(owner.decide(created, card, *loads[:2]))
+        connection = await asyncpg.connect(database_url)
+        # As if both loads had been before the triggers.
+        await connection.execute("DELETE FROM transfers; DELETE FROM account_sums")
+        await journal.commit(owner.decide(loads[2]))
+        assert await fetch(database_url, sums) == [(-5_000, 1)]
+        for _ in range(2):
+            await connection.execute(backfill)
+            assert sorted(await fetch(database_url, sums)) == [(-10_000, 2), (-5_000, 1)]
+        await connection.close()
+    rows = await fetch(database_url, "SELECT kind, direction, amount_minor, metadata FROM transfers")
+    assert rows == [("load", "credit", 5_000, "{}")] * 3
