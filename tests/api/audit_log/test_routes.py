@@ -69,7 +69,8 @@ async def every_operation(owner: Caller) -> dict[str, str]:
     done["declare_balance"] = card["id"]
     await owner.patch(f"/v1/cards/{card['id']}", {"metadata": {"team": "north"}})
     await owner.post(f"/v1/cards/{card['id']}/reveal-sessions", {})
-    await owner.post(f"/v1/cards/{card['id']}/replace", {"reason": "damaged"})
+    new = await owner.post(f"/v1/cards/{card['id']}/replace", {"reason": "damaged"})
+    await owner.patch(f"/v1/cards/{new['id']}", {"state": "terminated"})
     done |= dict.fromkeys(("update_card", "create_reveal_session", "replace_card"), card["id"])
     done |= await _records(owner)
     done |= await _kyc(owner, holder)

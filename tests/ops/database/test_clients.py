@@ -14,7 +14,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from engine.scopes import REVEAL, default_scopes
 from ops.database.clients import ClientError, revoke_client
-from ops.database.migrate import FOLDER, migrate
+from ops.database.migrate import FOLDER, load_migrations, migrate
 from tests.support.api.stack import installation
 
 SECOND_BY_SECOND = "2026-01-01 00:00:{:02}+00"
@@ -46,8 +46,9 @@ def folder_before(tmp_path: Path) -> Path:
     """The migrations of the release before owners."""
     folder = tmp_path / "migrations"
     folder.mkdir()
+    version = next(each.version for each in load_migrations() if each.name == "owners")
     for path in FOLDER.glob("*.sql"):
-        if int(path.name[:4]) < 68:
+        if int(path.name[:4]) < version:
             shutil.copy(path, folder)
     return folder
 
