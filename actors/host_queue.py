@@ -15,6 +15,7 @@ import msgspec
 
 from actors.peers import PeerFailedError, PeerGoneError, Peers
 from actors.submission import CommandBatch, Submission, decode_collected, decode_replies, encode_batch
+from engine.acts import Act
 from engine.commands import Command
 from engine.limits import ROUTER_BATCH_MAX, ROUTER_BATCHES_IN_FLIGHT, ROUTER_WAIT_SECONDS_MAX
 from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
@@ -41,6 +42,7 @@ class PendingCommand(msgspec.Struct, eq=False):
     doubtful: bool = False
     """An earlier owner, which is gone and gave no reply, may have executed the command."""
     repeat: bool = False
+    act: Act | None = None
 
     def submission(self, now: float) -> Submission:
         """The form in which the command is sent."""
@@ -52,6 +54,7 @@ class PendingCommand(msgspec.Struct, eq=False):
             self.ticket,
             self.trace,
             self.repeat,
+            self.act,
         )
 
 

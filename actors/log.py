@@ -8,6 +8,7 @@ values into them. Repeated lines are written a few times and then counted.
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.handlers
 import re
@@ -19,6 +20,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import structlog
 from structlog.typing import EventDict, Processor
 
@@ -67,8 +69,17 @@ def processors(process: str, clock: Callable[[], float] = time.monotonic) -> lis
         mask_card_numbers,
         RepeatFilter(clock),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-        structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False),
+        structlog.processors.JSONRenderer(_json),
     ]
+
+
+def _json(line: EventDict, **_options: Any) -> str:
+    """The line as JSON. orjson refuses large integers and lone surrogates, which the standard library
+    writes."""
+    try:
+        return orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:
+        return json.dumps(line)
 
 
 def add_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:

@@ -18,6 +18,7 @@ from actors.essential import start_essential
 from actors.host_queue import RETRY_SECONDS, HostQueue, PendingCommand
 from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
+from engine.acts import Act
 from engine.commands import Authorize, Command, target_of
 from engine.ids import shard_of
 from engine.limits import REST_DEADLINE_MS, ROUTER_BACKLOG_MAX
@@ -69,6 +70,7 @@ class Router:
         reply_timeout_ms: int | None = None,
         trace: str | None = None,
         repeat: bool = False,
+        act: Act | None = None,
     ) -> asyncio.Future[Reply]:
         """Have the owner execute ``command``; the future always gets a reply.
 
@@ -77,7 +79,8 @@ class Router:
         the command again under the same command key.
 
         ``trace`` is the request's name in logs (default: the caller's). ``repeat``: the network has sent the
-        command before, so the owner looks for a stored reply first.
+        command before, so the owner looks for a stored reply first. ``act``: the administrative act whose row
+        commits with the effect.
         """
         done = self._loop.create_future()
         owner = self._owner_of(target_of(command))
@@ -89,7 +92,17 @@ class Router:
         reply_deadline = deadline if reply_timeout_ms is None else now + reply_timeout_ms / 1000
         ticket, trace = next(self._tickets), trace or TRACE.get()
         pending = PendingCommand(
-            command, claim, presentation, now, deadline, reply_deadline, done, ticket, trace, repeat=repeat
+            command,
+            claim,
+            presentation,
+            now,
+            deadline,
+            reply_deadline,
+            done,
+            ticket,
+            trace,
+            repeat=repeat,
+            act=act,
         )
         self.open += 1
         self._busy.set()

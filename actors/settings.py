@@ -125,6 +125,10 @@ class Settings(BaseSettings):
     dispatchers: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes that send webhooks, spread over the nodes."""
 
+    # --- operators ---------------------------------------------------------------------------------------
+    operator: Annotated[str | None, Field(max_length=100)] = None
+    """Name of the operator who runs a command, for the audit log; unset = the login name."""
+
     # --- behaviour ----------------------------------------------------------------------------------------
     enable_gateway: bool = False
     """Whether programmes may be created in gateway mode."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from engine.acts import Act
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, NotExecuted, Reply
 
@@ -30,6 +31,8 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
     repeat: bool = False
     """Whether the network has sent the command before. The owner then looks for a stored reply in the journal
     before it decides, so that the repeat does not cost its batch a refused commit."""
+    act: Act | None = None
+    """The administrative act that the command carries out; its row commits with the effect."""
 
 
 class CommandBatch(msgspec.Struct, frozen=True, array_like=True):

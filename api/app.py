@@ -16,18 +16,25 @@ from api.access.admission import Admission
 from api.access.oauth import TokenEndpoint
 from api.access.quotas import Quotas
 from api.access.rate_limits import RateLimits
+from api.accounts import entries as ledger_entries
+from api.accounts import routes as accounts
+from api.audit_log import routes as audit_log
 from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
 from api.cardholders import routes as cardholders
 from api.cards import cvv2, declared_balance, reveal_sessions
 from api.cards import routes as cards
+from api.clients import routes as clients
 from api.console.routes import Console
 from api.docs.landing import API_LINKS, add_landing
 from api.docs.pages import add_docs, new_application
 from api.docs.problem_pages import problem_list, problem_page
 from api.events import routes as events
 from api.events import types as event_types
+from api.exports import routes as exports
+from api.exports.content import PATH as EXPORT_CONTENT_PATH
+from api.exports.content import download as export_content
 from api.http.boundary import Boundary
 from api.http.problems import Refusal
 from api.kyc import capture
@@ -35,12 +42,14 @@ from api.kyc import routes as kyc
 from api.operations.route import OperationRoute
 from api.programmes import routes as programmes
 from api.services import Services
+from api.settlement import routes as settlement
 from api.simulations import clearings, follow_ups, loads, spends
 from api.simulations.card_states import CardStates
 from api.simulations.fast_path import SpendFastPath
 from api.stand_in import activity as stand_in_activity
 from api.stand_in import policy as stand_in_policy
 from api.transactions import routes as transactions
+from api.transfers import routes as transfers
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
 
@@ -54,6 +63,11 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     reveal_sessions.router,
     declared_balance.router,
     transactions.router,
+    exports.router,
+    settlement.router,
+    accounts.router,
+    transfers.router,
+    ledger_entries.router,
     events.router,
     event_types.router,
     webhook_endpoints.router,
@@ -67,6 +81,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     cardholder_erasure.router,
     kyc.router,
     capture.router,
+    clients.router,
+    audit_log.router,
 )
 
 
@@ -93,6 +109,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)
+    app.add_route(EXPORT_CONTENT_PATH, export_content)
     add_landing(app, "Stanchion", "The API for cards, authorizations, ledger and KYC.", API_LINKS)
     add_docs(app)
     app.add_middleware(SpendFastPath, services=services, quotas=quotas, admission=admission, cards=cards)

@@ -18,6 +18,7 @@ from actors.vault import Vault
 from api.http.counts import RestCounts
 from api.identity import BuiltInProvider, IdentityProvider
 from api.people.personal_data import ClearColumns
+from engine.acts import Act
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, Reply
 from engine.simulation import Acceptance, SimulationRequest
@@ -32,8 +33,10 @@ class Owners(Protocol):
         *,
         claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
+        act: Act | None = None,
     ) -> Awaitable[Reply]:
-        """Execute ``command`` at its owner. Refusals are replies, not exceptions."""
+        """Execute ``command`` at its owner. Refusals are replies, not exceptions. ``act``: the administrative
+        act whose row is committed with the effect."""
         ...
 
 

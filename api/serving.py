@@ -21,6 +21,7 @@ from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
 from api.database.pool import POOL_WAIT, SharedPool
+from api.exports.writing import export_writer
 from api.http.faults import NetworkUnavailableError
 from api.http.server import HttpServer, connection_table
 from api.services import Services
@@ -28,6 +29,7 @@ from api.simulations.card_states import card_state_connection
 from api.sweepers.cardholders import cardholder_sweeper
 from api.sweepers.custody import custody_sweeper
 from api.sweepers.kyc import kyc_sweeper
+from api.sweepers.metadata import metadata_sweeper
 from api.sweepers.renewals import renewal_sweeper
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
@@ -70,7 +72,14 @@ class ApiRole:
         )
         self._sweepers = tuple(
             sweeper(services)
-            for sweeper in (kyc_sweeper, cardholder_sweeper, renewal_sweeper, custody_sweeper)
+            for sweeper in (
+                kyc_sweeper,
+                cardholder_sweeper,
+                renewal_sweeper,
+                custody_sweeper,
+                metadata_sweeper,
+                export_writer,
+            )
         )
         for sweeper in self._sweepers:
             sweeper.start()

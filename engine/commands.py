@@ -15,6 +15,7 @@ from engine.controls import Control
 from engine.currencies import MerchantAmount
 from engine.programmes.programme import ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
+from engine.transfer import Direction, PostedTransfer, TransferKind
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]
@@ -216,6 +217,10 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     controls: tuple[Control, ...] = ()
     cardholder_active: bool = True
     """``False``: the card declines until ``SetCardholderStatus`` activates its cardholder."""
+    external_ref: str | None = None
+    """The issuer's own reference, for the event only: the API stores it."""
+    metadata: dict[str, str] = {}
+    """The issuer's own pairs, for the event only."""
     continues: Continuation | None = None
     """Set on a replacement; its owner issues it together with ``ReplaceCard``."""
 
@@ -240,6 +245,10 @@ class ReplaceCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="
     exp_year: int
     cvk_generation: str
     state: Literal["unactivated", "active"]
+    external_ref: str | None = None
+    """The reference of both cards, for the events only: the API stores it."""
+    metadata: dict[str, str] = {}
+    """The pairs of both cards, for the events only."""
 
 
 class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card"):
@@ -251,6 +260,9 @@ class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     state: str | None = None
     state_reason: str | None = None
     controls: tuple[Control, ...] | None = None
+    external_ref: str | None = None
+    """As in ``CreateCard``."""
+    metadata: dict[str, str] = {}
 
 
 class SetCardholderStatus(
@@ -282,6 +294,41 @@ class Load(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="load"):
     live: bool
     amount_minor: int
     currency: str
+
+
+class Transfer(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="transfer"):
+    """Move money between an account and its programme's funding source. ``card_id`` is the card with which
+    the account was opened: the owner of both decides. The transfer's id derives from ``id``
+    (``Derived.TRANSFER``)."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    account_id: str
+    direction: Direction
+    kind: TransferKind
+    amount_minor: int
+    currency: str
+    allow_negative: bool = False
+    """Whether a debit may exceed the available balance."""
+    external_ref: str | None = None
+    """The issuer's own reference."""
+    description: str | None = None
+    metadata: dict[str, str] = {}
+    """The issuer's own pairs."""
+
+
+class ReverseTransfer(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reverse_transfer"):
+    """Post the opposite of a transfer, in full. ``command_key`` derives from the transfer's id
+    (``Derived.TRANSFER_REVERSAL``), so a transfer is reversed at most once."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    transfer: PostedTransfer
+    """The transfer as it was posted."""
+    allow_negative: bool = False
+    """As in ``Transfer``."""
 
 
 class ReadBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="read_balance"):
@@ -346,6 +393,8 @@ CardCommand = (
     | SetCardholderStatus
     | DeclareBalance
     | Load
+    | Transfer
+    | ReverseTransfer
     | ReadBalance
 )
 ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage

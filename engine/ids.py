@@ -33,10 +33,12 @@ class Derived(IntEnum):
     CARDHOLDER = 0x0A
     ISSUE = 0x0B
     """The command that issues a replacement card, derived from that card's id."""
+    TRANSFER_REVERSAL = 0x0E
     EVENT_FIRST = 0x10
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12
     EVENT_FOURTH = 0x13
+    ACT = 0x30
     LATE_REVERSAL = 0x40
     """The edge's own reversal of an authorization command; deriving it again gives the command's id."""
 

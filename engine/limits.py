@@ -274,14 +274,57 @@ BODY_BYTES_MAX: Final = 64 * 1024
 """Size of a request's body."""
 JSON_DEPTH_MAX: Final = 16
 """Nesting of a request's JSON."""
+BODY_RECEIPT_SECONDS: Final = 10.0
+"""From the end of a request's head to the end of its body."""
+OAUTH_FORM_FIELDS_MAX: Final = 20
+"""Fields of a token request's form."""
+CONSOLE_FORM_FIELDS_MAX: Final = 5
+"""Fields of the console's sign-in form."""
+SECRET_BYTES: Final = 32
+"""Random bytes of a secret that is shown once: client secrets, access and capture tokens, sessions, decision
+secrets."""
 PAGE_LIMIT_DEFAULT: Final = 50
 """Default and largest number of items on a page of a list."""
 PAGE_LIMIT_MAX: Final = 100
-PAGE_SCAN_MAX: Final = 10_000
-"""Rows read for one page of a filtered list: about 50 ms. A page can end before it is full."""
+PAGE_SCAN_MAX: Final = 2_000
+"""Rows read for one page of a filtered list: about 10 ms. A page can end before it is full."""
 PAGE_CLOCK_SLACK_MS: Final = 24 * 3_600_000
 """Largest difference between the instant in an id and the row's ``created_at``: they come from the clocks of
 different machines."""
+PAGE_KEYS_MAX: Final = 1_000
+"""Index ranges that one page merges: cards of a cardholder, programmes of a tenant, category codes of a
+programme. A filter with more of them reads the tenant's rows instead, ``PAGE_SCAN_MAX`` for a page."""
+PAGE_MERGE_MAX: Final = 200
+"""Rows of merged index ranges that one page looks at when other filters apply as well."""
+METADATA_KEYS_MAX: Final = 20
+"""Keys in the metadata of one object."""
+METADATA_KEY_CHARS_MAX: Final = 40
+METADATA_VALUE_CHARS_MAX: Final = 500
+METADATA_RESERVED_SECONDS: Final = 600
+"""Age at which a sweeper deletes the metadata of an object that was not created: longer than any command
+lives."""
+METADATA_SWEEP_SECONDS: Final = 60.0
+"""Interval between these sweeps."""
+EXPORT_WINDOW_DAYS_MAX: Final = 366
+EXPORTS_OPEN_MAX: Final = 5
+"""Exports of one tenant and mode that wait or are being written."""
+EXPORT_ADDRESS_SECONDS: Final = 3_600
+"""Lifetime of a download address."""
+EXPORT_KEEP_HOURS: Final = 24
+"""Time after its creation at which an export and its content are deleted."""
+EXPORT_PIECE_BYTES: Final = 1024 * 1024
+"""Bytes of content that are compressed or sent at once."""
+EXPORT_CHUNK_BYTES: Final = 256 * 1024
+"""Compressed bytes in one row, at least: the last row may have fewer."""
+EXPORT_BYTES_MAX: Final = 16 * 1024**3
+"""Bytes of one export before its compression: about 40,000,000 transactions."""
+EXPORT_SECONDS_MAX: Final = 3_600
+"""Longest time to write one export. Its snapshot keeps old row versions from being removed for so long."""
+EXPORT_LEASE_SECONDS: Final = 60
+"""Time without progress after which another API server starts an export over."""
+EXPORT_ATTEMPTS_MAX: Final = 3
+EXPORT_POLL_SECONDS: Final = 0.5
+"""Interval at which an API server looks for exports to write; it writes one at a time."""
 CARD_IDS_MAX: Final = 100
 """Cards in one request that lists their ids."""
 API_CONNECTIONS: Final = 10
@@ -311,10 +354,16 @@ TOKEN_SECONDS: Final = 3_600
 """Lifetime of an access token."""
 TOKEN_CACHE_SECONDS: Final = 1
 """A revoked token is refused everywhere within this time."""
+TOKENS_CACHED_MAX: Final = 10_000
+"""Tokens in the cache of one API server."""
 TOKEN_FAILURES_PER_MINUTE: Final = 30
 """Default of a setting: failed authentications of one client id."""
 TOKEN_FAILURES_PER_ADDRESS: Final = 10
 """Multiple of that limit for one address, which many clients may share."""
+CLIENTS_MAX: Final = 100
+"""Active API clients of a tenant in one mode."""
+CLIENT_SECRET_OVERLAP_HOURS_MAX: Final = 168
+"""Longest time that the previous secret of a client works after a rotation."""
 EVENT_RETENTION_DAYS: Final = 30
 """Time that events and deliveries are shown."""
 RETENTION_GRACE_DAYS: Final = 1
@@ -649,6 +698,8 @@ CONSOLE_DELIVERIES_MAX: Final = 1_000
 """Deliveries of each endpoint."""
 CONSOLE_TRANSACTIONS_MAX: Final = 20
 """Transactions on one panel."""
+CONSOLE_ACTS_MAX: Final = 100
+"""Entries on the page of the audit log."""
 
 assert HOST_SILENCE_SECONDS <= ROLE_SILENCE_SECONDS
 assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + WATCHER_LATE_SECONDS < ROLE_REPLACED_SECONDS

@@ -1,8 +1,9 @@
 """How cost grows: `python -m loadtests.growth`.
 
 The same decisions are measured while one dimension grows: cards, one card's history, shard hosts, undelivered
-events. Cards are inserted with COPY (``ops.bench.filling``), histories are made by real decisions, and each
-number of hosts is a separate installation, whose start is timed. It is not a test.
+events, open holds on one account (``loadtests.holds``). Cards are inserted with COPY (``ops.bench.filling``),
+histories are made by real decisions, and each number of hosts is a separate installation, whose start is
+timed. It is not a test.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import resident_bytes
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import measure
+from loadtests.holds import holds_series
 from loadtests.options import count, positive
 from loadtests.reports.grown import Grown, Point, Series
 from loadtests.reports.publish import FOLDER, insert, write
@@ -41,6 +43,7 @@ CARDS: Final = (1_000, 10_000, 100_000, 1_000_000)
 HISTORY: Final = (0, 1_000, 10_000, 100_000)
 HOSTS: Final = (1, 2, 4, 8)
 EVENTS: Final = (0, 10_000, 100_000, 1_000_000)
+HOLDS: Final = (10, 1_000, 100_000)
 WORKING_SET: Final = 1_000
 COLD_SET: Final = 20_000
 """Cards of one cold slice, each used once: more than one slice can decide."""
@@ -59,7 +62,7 @@ HOST_CARDS: Final = 200
 PER_SECOND: Final = 200.0
 ACTIVE: Final = "stanchion_active_cards"
 PUBLISHED: Final = "card_product.created"
-SERIES: Final = ("cards", "history", "hosts", "events")
+SERIES: Final = ("cards", "history", "hosts", "events", "holds")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -71,6 +74,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--history", type=counts, default=HISTORY, metavar="N,…", help="commands of one card")
     parser.add_argument("--hosts", type=counts, default=HOSTS, metavar="N,…", help="shard hosts")
     parser.add_argument("--events", type=counts, default=EVENTS, metavar="N,…", help="events not delivered")
+    parser.add_argument(
+        "--holds", type=counts, default=HOLDS, metavar="N,…", help="open holds on one account"
+    )
     parser.add_argument(
         "--report",
         type=Path,
@@ -221,6 +227,8 @@ async def run(options: argparse.Namespace, folder: Path) -> Grown:
     wanted = [name for name in options.only.split(",") if name]
     grown = Grown(machine=machine(), fsync_ms=fsync_ms(folder), seconds=options.seconds)
     began = time.monotonic()
+    if "holds" in wanted:
+        grown.series.append(holds_series(options.holds, options.seconds))
     jobs: list[Callable[[], Awaitable[None]]] = []
     if "hosts" in wanted:
         jobs.append(partial(_hosts, grown, options, folder))

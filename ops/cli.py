@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, get_args
 
 import asyncpg
 import typer
@@ -27,17 +27,21 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
-from engine.scopes import DEFAULT_SCOPES, REVEAL
+from engine.scopes import REVEAL, SCOPES
 from ops.commands.decision_behaviours import BEHAVIOURS
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, create_client, revoke_client
 from ops.database.key_check import check_master_key
 from ops.database.migrate import migrate as bring_up_to_date
 from ops.database.migrate import waiting
-from ops.supervision.installation import RUN_FILE, database
+from ops.database.operator_acts import OperatorAct, on_installation, operator_of, record_alone
+from ops.supervision.installation import RUN_FILE, SERVERS_FILE, database
 from ops.supervision.up import MakeProcessGroup, ProcessGroup
 from ops.supervision.up import up as run_installation
+from stanchion.records import ExportFormat, ExportKind
 
+EXPORT_KINDS: Final[tuple[Any, ...]] = get_args(ExportKind)
+EXPORT_FORMATS: Final[tuple[Any, ...]] = get_args(ExportFormat)
 API_FACTORY = "api.serving:ApiRole"
 PORT_SETTINGS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
 
@@ -116,7 +120,10 @@ def restart(var: Var = None) -> None:
     """Replace all processes of the running installation, one by one, while it serves."""
     from ops.supervision.control import restart as restart_installation
 
-    asyncio.run(restart_installation(read_settings(var).var_dir, lambda line: print(line, flush=True)))
+    settings = read_settings(var)
+    if (settings.var_dir / RUN_FILE).exists():
+        _record(settings, on_installation("restart_processes", {"state_folder": str(settings.var_dir)}))
+    asyncio.run(restart_installation(settings.var_dir, lambda line: print(line, flush=True)))
     print("Restarted all processes except the supervisor.")
 
 
@@ -135,6 +142,7 @@ def drain(
 
     from actors.cluster.drain import drain as drain_node
 
+    _record(settings, on_installation("drain_node", {"node": node}))
     name, hosts = asyncio.run(drain_node(settings, node))
     print(f"Drained node {name}; it had {hosts} shard hosts.")
 
@@ -152,6 +160,9 @@ def migrate(
     keys = partial(Vault.from_settings, settings, make=False)
     with database(settings) as dsn:
         applied = asyncio.run(bring_up_to_date(dsn, before_only=before, keys=keys))
+        if applied:
+            act = on_installation("migrate_database", {"applied": applied})
+            asyncio.run(record_alone(dsn, operator_of(settings), act))
         left = asyncio.run(waiting(dsn))
         if settings.database_url is not None:
             asyncio.run(process_role.grant(dsn, process_role.role_of(settings.database_dsn)))
@@ -186,15 +197,51 @@ def _keys(settings: Settings) -> Vault | None:
     return Vault.from_settings(settings, make=False)
 
 
+def _record(settings: Settings, act: OperatorAct) -> None:
+    """Record an act that takes place outside the database, which runs meanwhile."""
+    if settings.database_url is None and not (settings.var_dir / SERVERS_FILE).exists():
+        print("stanchion: no database is known here, so the audit log has no entry for this", file=sys.stderr)
+        return
+    with database(settings) as dsn:
+        asyncio.run(record_alone(dsn, operator_of(settings), act))
+
+
+@app.command()
+def audit_log(
+    tenant: Annotated[
+        str | None, typer.Option(help="Name of a tenant; default: all, and the installation.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="An age like 30m, 2h or 3d, or an instant of ISO 8601.")
+    ] = None,
+    act: Annotated[str | None, typer.Option(help="Name of an act, for example update_card.")] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    var: Var = None,
+) -> None:
+    """Print who administered what, newest first: acts through the API and on the command line."""
+    from ops.commands.audit_log import acts, as_json, as_line
+    from ops.commands.resend import instant_of
+
+    begin = None if since is None else datetime.fromisoformat(instant_of(since, datetime.now(UTC)))
+
+    async def show(dsn: str) -> None:
+        async for row in acts(dsn, tenant=tenant, since=begin, act=act):
+            print(as_json(row) if json_lines else as_line(row))
+
+    with database(read_settings(var)) as dsn:
+        asyncio.run(show(dsn))
+
+
 @clients.command()
 def create(
     tenant: Annotated[str, typer.Option(help="Name of the tenant; created if it is new.")],
     mode: Annotated[str, typer.Option(help="test or live.")],
-    role: Annotated[str, typer.Option(help="user or admin.")],
+    role: Annotated[str, typer.Option(help="user, admin, or owner, who manages clients through the API.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"May be repeated; default: {', '.join(DEFAULT_SCOPES)}. Not by default: {REVEAL}."
+            help=f"May be repeated; default: all that the role can use, without {REVEAL}. "
+            f"Scopes: {', '.join(SCOPES)}."
         ),
     ] = None,
     var: Var = None,
@@ -211,7 +258,13 @@ def create(
             connection = await asyncpg.connect(dsn)
             try:
                 return await create_client(
-                    connection, vault, tenant=tenant, mode=mode, role=role, scopes=tuple(scope or ())
+                    connection,
+                    vault,
+                    tenant=tenant,
+                    mode=mode,
+                    role=role,
+                    operator=operator_of(settings),
+                    scopes=tuple(scope or ()),
                 )
             finally:
                 await connection.close(timeout=10)
@@ -226,10 +279,13 @@ def revoke(
     ],
     var: Var = None,
 ) -> None:
-    """Revoke an API client for ever, with all its tokens."""
-    with database(read_settings(var)) as dsn:
-        asyncio.run(revoke_client(dsn, client_id))
+    """Revoke an API client for ever, with all its tokens; the last owner of a tenant, too."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        has_owner = asyncio.run(revoke_client(dsn, client_id, operator_of(settings)))
     print("revoked")
+    if not has_owner:
+        print("The tenant has no owner in this mode any more: stanchion clients create", file=sys.stderr)
 
 
 @app.command()
@@ -388,6 +444,62 @@ def resend(
     print(f"{number} event{'' if number == 1 else 's'} will be delivered again.")
 
 
+@app.command()
+def export(
+    kind_: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(EXPORT_KINDS)}.")],
+    from_: Annotated[str, typer.Option("--from", help="An age like 30d, or an instant of ISO 8601.")],
+    to: Annotated[str | None, typer.Option(help="The end of the window; default: now.")] = None,
+    given_format: Annotated[str, typer.Option("--format", help="csv or jsonl.")] = "csv",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: KIND.FORMAT.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help="test or live.")] = "test",
+    var: Var = None,
+) -> None:
+    """Write transactions, ledger entries, decisions or stand-ins to a file, as a client of `run.json`."""
+    import httpx2
+
+    from ops.commands.export import Bar
+    from ops.commands.export import export as write_export
+    from ops.commands.resend import instant_of
+    from stanchion import Client
+
+    kind = _one_of(EXPORT_KINDS, kind_, "KIND")
+    format_ = _one_of(EXPORT_FORMATS, given_format, "--format")
+    now, run_file = datetime.now(UTC), read_settings(var).var_dir / RUN_FILE
+    path = output or Path(f"{kind}.{format_}")
+    window = {"from_": instant_of(from_, now), "to": instant_of(to or "0s", now)}
+    bar = Bar(sys.stderr)
+    with Client.of_installation(run_file, mode=mode) as client:
+        address = json.loads(run_file.read_bytes())["base_url"]
+        with httpx2.Client(base_url=address, timeout=60.0) as http:
+            try:
+                written = write_export(client, http, kind, format_=format_, path=path, progress=bar, **window)
+            finally:
+                bar.close()
+    print(f"{path}: {written['rows']} rows as of {written['as_of']}")
+
+
+def _one_of(known: tuple[Any, ...], given: str, hint: str) -> Any:
+    if given not in known:
+        raise typer.BadParameter(f"one of {', '.join(known)}", param_hint=hint)
+    return given
+
+
+@app.command()
+def settlement(
+    programme: Annotated[str, typer.Option(metavar="ID", help="The programme.")],
+    date: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="The day in the programme's time zone.")],
+    mode: Annotated[str, typer.Option(help="test or live.")] = "test",
+    var: Var = None,
+) -> None:
+    """Print the settlement report of a programme and day as JSON, as a client of `run.json`."""
+    from stanchion import Client
+
+    with Client.of_installation(read_settings(var).var_dir / RUN_FILE, mode=mode) as client:
+        print(json.dumps(client.settlement_reports.get(programme, date), indent=2))
+
+
 @kyc.command()
 def erase(
     check: Annotated[str | None, typer.Option(metavar="ID", help="One check.")] = None,
@@ -397,8 +509,11 @@ def erase(
     """Destroy the keys of an applicant's data, so that it can never be read again."""
     from ops.commands.kyc import erase as erase_checks
 
-    with database(read_settings(var)) as dsn:
-        count = asyncio.run(erase_checks(dsn, check_id=check, cardholder_id=cardholder))
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        count = asyncio.run(
+            erase_checks(dsn, operator_of(settings), check_id=check, cardholder_id=cardholder)
+        )
     print(f"erased {count}" if count else "nothing to erase")
 
 
@@ -418,7 +533,7 @@ def read(
     with database(settings) as dsn:
         vault = Vault.from_settings(settings)
         texts, pictures = asyncio.run(
-            read_custody(dsn, vault, check_id=check, purpose=purpose, reader=reader)
+            read_custody(dsn, vault, operator_of(settings), check_id=check, purpose=purpose, reader=reader)
         )
     print(json.dumps(texts | {name: f"{len(picture)} bytes" for name, picture in pictures.items()}, indent=2))
     for path in write_pictures(pictures, to) if to is not None else ():
@@ -432,7 +547,7 @@ def rewrap(var: Var = None) -> None:
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings)))
+        moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings), operator_of(settings)))
     print(f"resealed {moved}")
 
 
@@ -478,7 +593,7 @@ def reseal(var: Var = None) -> None:
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings)))
+        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings), operator_of(settings)))
     print("\n".join(f"{name}: {count} resealed" for name, count in resealed))
 
 

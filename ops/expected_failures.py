@@ -12,6 +12,7 @@ from ops.audit import AuditError
 from ops.commands.authentication_key import AuthenticationKeyError
 from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
+from ops.commands.export import ExportError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
 from ops.commands.links import LinksCommandError
@@ -38,6 +39,7 @@ EXPECTED_FAILURES: Final = (
     CustodyLogError,
     DecideError,
     DemoError,
+    ExportError,
     InstallationError,
     KeyCheckError,
     KeysError,

@@ -1,7 +1,8 @@
 """The active cards of a host, and the activation of cold ones.
 
 Cold cards are read in batches with one read in flight (single flight): a thousand commands for a thousand
-cold cards cost a few round trips, a thousand commands for one cold card cost one. Above a limit, the least
+cold cards cost a few round trips, a thousand commands for one cold card cost one. An account in memory is not
+read again with its next card: it can have many open holds. Above a limit, the least
 recently used cards are passivated, except cards with changes that are not durable. The result of a read that
 began before the host dropped state is discarded, and the read is repeated: it may lack a later commit.
 """
@@ -258,17 +259,23 @@ class Activation:
             generation = self._generation
             self._reading = wanted
             try:
-                read = await self.reader.read(wanted, self.snapshots)
+                # The open holds of a shared account are read once, not with each of its cards.
+                read = await self.reader.read(wanted, self.snapshots, self.accounts)
             except UnknownOutcomeError:
                 await asyncio.sleep(RETRY_SECONDS)
                 read = None
             finally:
                 self._reading = Wanted()
-            if read is None or generation != self._generation:
+            if read is None or generation != self._generation or self._lacks_account(read):
                 self._wanted.add_all(wanted)
                 continue
             self._install(wanted, read)
             self._on_loaded(wanted, read.unreadable)
+
+    def _lacks_account(self, read: ReadResult) -> bool:
+        """Whether the account of a card was in memory, so it was not read, and has been dropped since."""
+        accounts = {card.account_id for card in read.loaded.cards.values() if card.account_id}
+        return any(id_ not in self.accounts and id_ not in read.loaded.accounts for id_ in accounts)
 
     def _install(self, wanted: Wanted, read: ReadResult) -> None:
         """Keep the result of a read, except where memory is newer."""
@@ -281,7 +288,10 @@ class Activation:
         self._remember(read.loaded.answers | read.answers)
         for card in read.loaded.cards.values():
             if card.id not in self.cards:
-                self.admit(card, read.loaded.accounts.get(card.account_id or ""))
+                active = self.accounts.get(card.account_id or "")
+                self.admit(
+                    card, active.account if active else read.loaded.accounts.get(card.account_id or "")
+                )
         for id_ in wanted.authorizations:
             card_id, reference = split(id_)
             actor = self.cards.get(card_id)

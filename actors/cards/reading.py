@@ -108,11 +108,13 @@ class Reader:
         self.unreadable = 0
         """Number of unreadable needs since the start, for metrics."""
 
-    async def read(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
-        """Read ``wanted``, and those programmes of its cards that are not in ``known_programmes``. Raises
+    async def read(
+        self, wanted: Wanted, known_programmes: Collection[str], known_accounts: Collection[str] = ()
+    ) -> ReadResult:
+        """Read ``wanted``, and those programmes and accounts of its cards that are not known. Raises
         ``UnknownOutcomeError`` while the journal cannot be reached."""
         try:
-            read = await self._read(wanted, known_programmes)
+            read = await self._read(wanted, known_programmes, known_accounts)
         except (UnknownOutcomeError, MemoryError):
             raise
         except Exception as fault:  # noqa: BLE001 - one faulty need must not fail the others
@@ -135,10 +137,12 @@ class Reader:
                 _mark_unreadable(merged, need, type(fault).__name__)
         return merged
 
-    async def _read(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
+    async def _read(
+        self, wanted: Wanted, known_programmes: Collection[str], known_accounts: Collection[str] = ()
+    ) -> ReadResult:
         read = ReadResult()
         if wanted.cards:
-            read.loaded = await self._journal.load_cards(wanted.cards)
+            read.loaded = await self._journal.load_cards(wanted.cards, known_accounts)
         if wanted.accounts:
             read.accounts = await self._journal.load_accounts(wanted.accounts)
         for card_id in read.loaded.unreadable:

@@ -48,9 +48,11 @@ from engine.authorization.executed import Executed
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization, status
 from engine.cards.card import Card
-from engine.commands import Authorize, CardCommand
+from engine.commands import Advise, Authorize, CardCommand, Present
 
 _encode = msgspec.json.Encoder().encode
+OPENERS: Final = (Authorize, Present, Advise)
+"""Commands that can open a transaction."""
 _TAGS: Final = {kind: str(kind.__struct_config__.tag) for kind in get_args(CardCommand)}
 
 
@@ -86,7 +88,7 @@ def write_command(
             ),
         )
     )
-    _write_effects(WriteContext(rows, card, actor.account, original, now_ms), executed.effects)
+    _write_effects(WriteContext(rows, command, card, actor.account, original, now_ms), executed.effects)
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
     usage = new_row(
         UsageRow, (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
@@ -125,6 +127,7 @@ class WriteContext(msgspec.Struct, frozen=True, gc=False):
     """The command's subjects, for the writers of its effects."""
 
     rows: Rows
+    command: CardCommand
     card: Card
     account: Account | None
     original: Authorization | None
@@ -132,7 +135,9 @@ class WriteContext(msgspec.Struct, frozen=True, gc=False):
 
 
 def _opened(context: WriteContext, effect: AuthorizationOpened) -> None:
-    context.rows.transactions.append(_transaction(effect, context.card, context.now_ms))
+    command = context.command
+    assert isinstance(command, OPENERS), "only these commands open a transaction"
+    context.rows.transactions.append(_transaction(effect, command, context.card, context.now_ms))
 
 
 def _updated(context: WriteContext, effect: AuthorizationUpdated) -> None:
@@ -232,7 +237,9 @@ def _write_transfer(rows: Rows, transfer: Transferred, account: Account, now_ms:
         rows.entries.append(row)
 
 
-def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> TransactionRow:
+def _transaction(
+    effect: AuthorizationOpened, command: Authorize | Present | Advise, card: Card, now_ms: int
+) -> TransactionRow:
     authorization = effect.authorization
     return new_row(
         TransactionRow,
@@ -260,6 +267,8 @@ def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> Transa
             authorization.day,
             authorization.remainder_minor,
             authorization.closed,
+            command.mcc,
+            command.wire.rrn,
         ),
     )
 
@@ -292,6 +301,8 @@ def _changed_transaction(
         None,
         effect.remainder_minor,
         effect.closed,
+        None,
+        None,
     )
 
 

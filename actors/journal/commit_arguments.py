@@ -1,4 +1,4 @@
-"""The arguments of ``commit_batch_v2`` (``sql/functions``) from the rows of a commit."""
+"""The arguments of ``commit_batch_v3`` (``sql/functions``) from the rows of a commit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CommitArguments(NamedTuple):
-    """Arguments of ``commit_batch_v2`` in their order; ``None`` in place of an empty array."""
+    """Arguments of ``commit_batch_v3`` in their order; ``None`` in place of an empty array."""
 
     host: str
     shards: list[int]

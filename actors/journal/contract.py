@@ -20,6 +20,7 @@ import msgspec
 
 from actors.journal.rows import (
     AccountRow,
+    ActRow,
     CardRow,
     DeclaredRow,
     EntryRow,
@@ -136,6 +137,7 @@ class Rows:
         self.outages: dict[tuple[str, int], OutageRow] = {}
         """By id and period, in the order of their beginnings."""
         self.stand_ins: list[StandInRow] = []
+        self.acts: list[ActRow] = []
 
     def change_hold(self, hold_id: str, amount_minor: int | None, state: str, expires_ms: int | None) -> None:
         """Change a hold. ``None`` keeps the earlier value."""
@@ -197,8 +199,9 @@ class Journal(Protocol):
     async def commit(self, rows: Rows) -> None:
         """Make ``rows`` durable in one transaction. Raises ``JournalError``."""
 
-    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
-        """Cards with their accounts and open holds. Unknown ids are absent."""
+    async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
+        """Cards with their accounts and open holds, without the ``known_accounts``. Unknown ids are
+        absent."""
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]

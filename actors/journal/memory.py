@@ -70,12 +70,13 @@ class MemoryJournal:
             await self._fault("during", "commit", rows)
             self._store.apply(rows)
 
-    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
+    async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         async with self._call("load_cards"):
             read = {id_: decoded(partial(self._store.card, id_)) for id_ in card_ids}
             unreadable = frozenset(id_ for id_, card in read.items() if isinstance(card, Unreadable))
             cards = {id_: card for id_, card in read.items() if isinstance(card, Card)}
-            accounts = self._accounts(card.account_id for card in cards.values() if card.account_id)
+            needed = {card.account_id for card in cards.values() if card.account_id}
+            accounts = self._accounts(sorted(needed.difference(known_accounts)))
             return LoadedCards(cards, accounts, self._store.newest_answers(cards), unreadable)
 
     async def load_authorizations(

@@ -1,6 +1,6 @@
 """The in-memory twin of the database: tables, owners and locks.
 
-It refuses what PostgreSQL refuses (``commit_batch_v2``, ``take_shards_v2`` and the constraints of
+It refuses what PostgreSQL refuses (``commit_batch_v3``, ``take_shards_v2`` and the constraints of
 ``ops/migrations``), in the same order. A batch is applied completely or not at all.
 """
 
@@ -119,6 +119,7 @@ class MemoryStore(MemoryReads):
         self.ledger_entries.put(rows.entries)
         self.events.put(rows.events)
         self.idempotency.put(rows.idempotency, self.idempotency.columns)
+        self.audit_log.put(rows.acts)
 
     def _lapse(self, lapsed: dict[str, tuple[str, int]]) -> None:
         for hold_id, (authorization_id, lapsed_ms) in lapsed.items():
@@ -151,6 +152,7 @@ class MemoryStore(MemoryReads):
         self.ledger_entries.refuse_known(rows.entries)
         self.events.refuse_known(rows.events)
         self.card_replacements.refuse_known(rows.replacements)
+        self.audit_log.refuse_known(rows.acts)
         # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
 

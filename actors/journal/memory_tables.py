@@ -9,6 +9,7 @@ from typing import Any
 from actors.journal.contract import DuplicateError
 from actors.journal.rows import (
     AccountRow,
+    ActRow,
     CardRow,
     DeclaredRow,
     EntryRow,
@@ -74,6 +75,7 @@ class MemoryTables:
         self.ledger_entries = Table("ledger_entries", EntryRow)
         self.events = Table("events", EventRow, key="tenant_id live id")
         self.idempotency = Table("idempotency", IdempotencyRow, key="key_digest")
+        self.audit_log = Table("audit_log", ActRow)
         self.command_keys: dict[bytes, Row] = {}
         """Index of ``journal`` by command key."""
         self.programme_changes: list[str] = []

@@ -1,6 +1,6 @@
 """The journal in PostgreSQL: one connection commits, a small pool does the rest.
 
-A commit is one call of ``commit_batch_v2``: one round trip, one transaction. Taking shards uses the pool too:
+A commit is one call of ``commit_batch_v3``: one round trip, one transaction. Taking shards uses the pool too:
 a take waits for another host's commit and must not delay this host's commits. A failed connection is
 terminated, not closed: closing a connection to a frozen server can take forever.
 """
@@ -108,17 +108,18 @@ class PostgresJournal:
 
     async def commit(self, rows: Rows) -> None:
         arguments = commit_arguments(self._incarnation, rows)
-        if rows.replacements:
-            await self._write("commit_replacements", *arguments, rows.replacements)
+        if rows.acts or rows.replacements:
+            await self._write("commit_rare_rows", *arguments, rows.acts, rows.replacements)
         else:
             await self._write("commit_batch", *arguments)
 
-    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
+    async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         ids = list(filter(is_id, card_ids))
         rows = await self._read("load_cards", ids, TOMBSTONE_DAYS)
         read = {row["id"]: decoded(partial(card_of, row)) for row in rows}
         cards = {id_: card for id_, card in read.items() if not isinstance(card, Unreadable)}
-        accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
+        needed = {card.account_id for card in cards.values() if card.account_id}
+        accounts = await self.load_accounts(needed.difference(known_accounts))
         return LoadedCards(
             cards, accounts, await self.load_answers(cards), frozenset(read.keys() - cards.keys())
         )

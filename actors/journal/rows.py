@@ -1,4 +1,4 @@
-"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v2``, and
+"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v3``, and
 ``ReplacementRow``, which few commits have.
 
 Owners write them, the in-memory twin stores them, and ``tests/actors/journal/test_rows.py`` compares their
@@ -97,6 +97,8 @@ class TransactionRow(NamedTuple):
     day: str | None
     remainder_minor: int | None
     closed: str | None
+    mcc: str | None
+    rrn: str | None
 
 
 class TombstoneRow(NamedTuple):
@@ -210,6 +212,23 @@ class OutageRow(NamedTuple):
     used_minor: int
     started_at: int
     ended_at: int | None
+
+
+class ActRow(NamedTuple):
+    """A row of the audit log (function ``record_acts``); ``before`` and ``after`` are JSON."""
+
+    id: str
+    tenant_id: str | None
+    live: bool | None
+    recorded_at: int
+    actor_kind: str
+    actor: str
+    act: str
+    object_kind: str
+    object_id: str | None
+    before: str | None
+    after: str | None
+    request_id: str
 
 
 class StandInRow(NamedTuple):

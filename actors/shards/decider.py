@@ -12,9 +12,11 @@ from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
 from actors.journal.rows import IdempotencyRow, TombstoneRow
 from actors.programmes import rows as programme_rows
+from actors.shards.acts import act_row, subject_of
 from actors.shards.late_reversals import late_note, late_reversal_target, no_action, repeat_note
 from actors.shards.pending import Pending
 from actors.vault import Vault
+from engine.acts import Act
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext, Executed
 from engine.cards.account import Account
@@ -50,6 +52,23 @@ class Decider:
 
     def decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
         """Set the reply of ``pending``, and add the rows that must be durable before the reply leaves."""
+        if pending.submission.act is None:
+            self._decide(pending, rows, now_ms)
+        else:
+            self._decide_act(pending, pending.submission.act, rows, now_ms)
+        self._add_idempotency_key(pending, rows, now_ms)
+        self.decided += 1
+
+    def _decide_act(self, pending: Pending, act: Act, rows: Rows, now_ms: int) -> None:
+        """Decide an administrative command, and add the row of the audit log if it has an effect."""
+        before, journaled = subject_of(pending.command, self._activation), len(rows.journal)
+        self._decide(pending, rows, now_ms)
+        if len(rows.journal) > journaled:
+            after = subject_of(pending.command, self._activation)
+            row = act_row(act, pending.command, before, after, pending.reply, now_ms)
+            rows.acts += [] if row is None else [row]
+
+    def _decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
         command = pending.command
         # The commit checks the epoch of the shard, also for reads and refusals: a former owner must not
         # answer from memory.
@@ -67,8 +86,6 @@ class Decider:
                 isinstance(command, Reverse) and self._approval_stands(pending, command, actor, rows, now_ms)
             ):
                 self._execute(pending, actor, command, rows, now_ms)
-        self._add_idempotency_key(pending, rows, now_ms)
-        self.decided += 1
 
     def _execute(
         self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int

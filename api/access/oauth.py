@@ -12,7 +12,7 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from inspect import getdoc
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote_plus
 
 from fastapi import FastAPI
@@ -20,6 +20,7 @@ from pydantic import ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.credentials import PROVEN, digest_of
 from api.access.rate_limits import RateLimits
 from api.access.tokens import TOKEN_PURPOSE
 from api.database.pool import fetch_row, transaction
@@ -31,14 +32,12 @@ from api.http.refusals import headers, refusals
 from api.http.scope import OPERATION
 from api.http.validation import Input, View
 from api.services import Services
-from engine.limits import TOKEN_SECONDS
+from engine.limits import OAUTH_FORM_FIELDS_MAX, SECRET_BYTES, TOKEN_SECONDS
 from engine.scopes import SCOPES
 
 TOKEN_PATH: Final = "/v1/oauth/token"
 OPERATION_NAME: Final = "create_token"
-CLIENT_SECRET_PURPOSE: Final = "client-secret"
 NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-FORM_FIELDS_MAX: Final = 20
 PARAMETERS: Final = ("grant_type", "client_id", "client_secret", "scope")
 
 _ABOUT: Final = (
@@ -65,12 +64,16 @@ _ERRORS: Final = {
     "unsupported-grant-type": "unsupported_grant_type",
     "invalid-scope": "invalid_scope",
 }
-_CLIENT: Final = (
-    "SELECT id::text, secret_digest, scopes FROM clients WHERE client_id = $1 AND revoked_at IS NULL"
-)
+_CLIENT: Final = """
+    SELECT id::text, secret_digest, scopes,
+           CASE WHEN previous_secret_expires_at > now() THEN previous_secret_digest END AS previous_digest
+    FROM clients WHERE client_id = $1 AND revoked_at IS NULL
+"""
 _GRANT: Final = f"""
     INSERT INTO access_tokens (token_digest, client, scopes, expires_at)
-    VALUES ($1, $2, $3, now() + interval '{TOKEN_SECONDS} seconds')
+    SELECT $1, id, $3, now() + interval '{TOKEN_SECONDS} seconds' FROM clients
+    WHERE id = $2::uuid AND {PROVEN.format(digest="$4")}
+    FOR SHARE RETURNING true
 """
 # Each grant deletes two expired tokens, so the table stays as large as the number of valid tokens.
 _SWEEP: Final = """
@@ -101,6 +104,16 @@ class TokenInput(Input):
     """Unless HTTP Basic gives it."""
     scope: Annotated[str, example("cards:read cards:write")] = ""
     """Separated by spaces."""
+
+
+class Authenticated(NamedTuple):
+    """A client that has proved its secret."""
+
+    id: str
+    """The id of the client's row, not its ``client_id``."""
+    scopes: Sequence[str]
+    secret_digest: bytes
+    """Of the secret that was given: the current one, or the previous one during a rotation."""
 
 
 class TokenEndpoint:
@@ -156,14 +169,14 @@ class TokenEndpoint:
     async def _grant(self, request: Request) -> Response:
         parameters = await _parameters(request)
         client_id, secret = _credentials(request, parameters)
-        client, granted = await self.authenticate(request, client_id, secret)
+        client = await self.authenticate(request, client_id, secret)
         grant_type = parameters.get("grant_type")
         if grant_type is None:
             raise Refusal("invalid-request", "The parameter grant_type is missing.")
         if grant_type != "client_credentials":
             raise Refusal("unsupported-grant-type")
-        scopes = _scopes(parameters.get("scope"), granted)
-        token = await self.issue(client, scopes)
+        scopes = _scopes(parameters.get("scope"), client.scopes)
+        token = await self._issue(client, scopes)
         body = {
             "access_token": token,
             "token_type": "Bearer",
@@ -172,29 +185,31 @@ class TokenEndpoint:
         }
         return json_response(200, body)
 
-    async def issue(self, client: str, scopes: Sequence[str]) -> str:
-        """A new token of ``client``, a row id."""
-        token = secrets.token_urlsafe(32)
+    async def _issue(self, client: Authenticated, scopes: Sequence[str]) -> str:
+        """A new token of ``client``. Raises ``Refusal`` 401 if its secret has just been rotated away."""
+        token = secrets.token_urlsafe(SECRET_BYTES)
         digest = self._services.vault.digest(TOKEN_PURPOSE, token.encode())
         async with transaction(self._services.pool) as connection:
-            await connection.execute(_GRANT, digest, client, list(scopes))
+            if not await connection.fetchval(_GRANT, digest, client.id, list(scopes), client.secret_digest):
+                raise Refusal("invalid-client")
             await connection.execute(_SWEEP)
         return token
 
-    async def authenticate(self, request: Request, client_id: str, secret: str) -> tuple[str, Sequence[str]]:
-        """The client's row id and its scopes. Raises ``Refusal`` 401, or 429 for too many failures.
+    async def authenticate(self, request: Request, client_id: str, secret: str) -> Authenticated:
+        """The client of ``client_id``. Raises ``Refusal`` 401, or 429 for too many failures.
 
         The right secret always works: others who fail for the same client id must not lock its owner out.
         """
         # PostgreSQL takes no NUL, and no client id has one.
         row = await fetch_row(self._services.pool, _CLIENT, client_id.replace("\0", " "))
-        digest = self._services.vault.digest(CLIENT_SECRET_PURPOSE, secret.encode())
-        # An unknown client is compared too, with a digest that no secret has.
-        expected = row["secret_digest"] if row is not None else bytes(len(digest))
-        if not hmac.compare_digest(digest, expected) or row is None:
+        digest = digest_of(self._services.vault, secret)
+        # An unknown client and an absent secret are compared too, with a digest that no secret has.
+        stored = (row["secret_digest"], row["previous_digest"]) if row is not None else (None, None)
+        matches = [hmac.compare_digest(digest, each or bytes(len(digest))) for each in stored]
+        if row is None or not any(matches):
             await self._limits.count_failed_authentication(request, client_id)
             raise Refusal("invalid-client")
-        return row["id"], row["scopes"]
+        return Authenticated(row["id"], row["scopes"], digest)
 
 
 async def _parameters(request: Request) -> dict[str, str]:
@@ -225,7 +240,10 @@ def _form(raw: bytes) -> list[tuple[str, Any]]:
         return [
             (name, _text(value))
             for name, value in parse_qsl(
-                raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX
+                raw.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=OAUTH_FORM_FIELDS_MAX,
             )
         ]
     except ValueError:

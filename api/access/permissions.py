@@ -1,4 +1,4 @@
-"""Permissions of operations: scope, roles and mode, in one table. An operation without an entry is an error.
+"""Permissions of operations: scope, role and mode, in one table. An operation without an entry is an error.
 
 The API description takes its security requirements from the same table.
 """
@@ -10,15 +10,15 @@ from typing import Final
 
 from api.access.tokens import Caller
 from api.http.problems import Refusal
-from engine.scopes import REVEAL, ROLES, SCOPES, Role
+from engine.scopes import REVEAL, ROLES, SCOPES, Role, includes
 
 
 @dataclass(frozen=True)
 class Permission:
-    """Scope, roles and mode that an operation demands of its caller."""
+    """Scope, lowest role and mode that an operation demands of its caller."""
 
     scope: str
-    roles: frozenset[Role] = frozenset(ROLES)
+    role: Role = "user"
     test_mode_only: bool = False
 
 
@@ -37,24 +37,26 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "create_card_product": Permission("card_products:write"),
     "list_card_products": Permission("card_products:read"),
     "get_card_product": Permission("card_products:read"),
+    "update_card_product": Permission("card_products:write"),
     "retire_card_product": Permission("card_products:write"),
     "create_cardholder": Permission("cardholders:write"),
     "list_cardholders": Permission("cardholders:read"),
     "get_cardholder": Permission("cardholders:read"),
     "update_cardholder": Permission("cardholders:write"),
-    "delete_cardholder": Permission("cardholders:write", frozenset({"admin"})),
+    "delete_cardholder": Permission("cardholders:write", "admin"),
     "create_card": Permission("cards:write"),
     "list_cards": Permission("cards:read"),
     "get_card": Permission("cards:read"),
     "update_card": Permission("cards:write"),
     "replace_card": Permission("cards:write"),
     "get_card_balance": Permission("cards:read"),
-    "get_declared_balance": Permission("stip:read", frozenset({"admin"})),
-    "declare_balance": Permission("stip:write", frozenset({"admin"})),
+    "get_declared_balance": Permission("stip:read", "admin"),
+    "declare_balance": Permission("stip:write", "admin"),
     "create_reveal_session": Permission(REVEAL),
     "compute_cvv2": Permission("cards:write", test_mode_only=True),
     "create_simulated_load": _simulation("write"),
     "create_simulated_spend": _simulation("write"),
+    "list_simulated_spends": _simulation("read"),
     "get_simulated_spend": _simulation("read"),
     "increment_simulated_spend": _simulation("write"),
     "reverse_simulated_spend": _simulation("write"),
@@ -65,11 +67,23 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "list_kyc_checks": Permission("kyc:read"),
     "get_kyc_check": Permission("kyc:read"),
     "submit_kyc_data": Permission("kyc:write"),
-    "review_kyc_check": Permission("kyc:write", frozenset({"admin"})),
+    "review_kyc_check": Permission("kyc:write", "admin"),
     "create_capture_session": Permission("kyc:write"),
     "list_transactions": Permission("transactions:read"),
     "get_transaction": Permission("transactions:read"),
+    "update_transaction": Permission("transactions:write"),
     "replay_transaction": Permission("transactions:read"),
+    "create_export": Permission("exports:write"),
+    "list_exports": Permission("exports:read"),
+    "get_export": Permission("exports:read"),
+    "get_settlement_report": Permission("transactions:read"),
+    "list_accounts": Permission("accounts:read"),
+    "get_account": Permission("accounts:read"),
+    "list_ledger_entries": Permission("accounts:read"),
+    "create_transfer": Permission("accounts:write", "admin"),
+    "list_transfers": Permission("accounts:read"),
+    "get_transfer": Permission("accounts:read"),
+    "reverse_transfer": Permission("accounts:write", "admin"),
     "list_events": Permission("events:read"),
     "get_event": Permission("events:read"),
     "list_event_types": Permission("events:read"),
@@ -81,9 +95,15 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "delete_webhook_endpoint": Permission("webhooks:write"),
     "rotate_webhook_secret": Permission("webhooks:write"),
     "list_webhook_deliveries": Permission("webhooks:read"),
+    "create_client": Permission("clients:write", "owner"),
+    "list_clients": Permission("clients:read", "owner"),
+    "get_client": Permission("clients:read", "owner"),
+    "revoke_client": Permission("clients:write", "owner"),
+    "rotate_client_secret": Permission("clients:write", "owner"),
+    "list_audit_log": Permission("audit:read", "admin"),
 }
 
-assert all(permission.scope in SCOPES for permission in PERMISSIONS.values())
+assert all(each.scope in SCOPES and each.role in ROLES for each in PERMISSIONS.values())
 
 
 def permit(permission: Permission, caller: Caller) -> None:
@@ -95,7 +115,7 @@ def permit(permission: Permission, caller: Caller) -> None:
             f"The operation needs the scope {permission.scope}.",
             headers={"WWW-Authenticate": challenge},
         )
-    if caller.role not in permission.roles:
+    if not includes(caller.role, permission.role):
         raise Refusal("role-not-allowed")
     if permission.test_mode_only and caller.live:
         raise Refusal("test-mode-only")

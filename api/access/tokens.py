@@ -15,18 +15,18 @@ import msgspec
 from starlette.requests import Request
 
 from actors.batcher import Coalescer
+from api.access.credentials import ROLE
 from api.database.pool import fetch
 from api.http.headers import header
 from api.http.problems import Refusal
 from api.services import Services
-from engine.limits import TOKEN_CACHE_SECONDS
+from engine.limits import TOKEN_CACHE_SECONDS, TOKENS_CACHED_MAX
 
 TOKEN_PURPOSE: Final = "access-token"
-TOKENS_REMEMBERED_MAX: Final = 10_000
 
 _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]{1,512}=*)", re.ASCII)
-_FIND: Final = """
-    SELECT t.token_digest, c.id::text AS client, c.tenant_id::text, c.mode = 'live' AS live, c.role, t.scopes,
+_FIND: Final = f"""
+    SELECT t.token_digest, c.id::text AS client, c.tenant_id::text, c.live, {ROLE.format("c")}, t.scopes,
            (extract(epoch FROM t.expires_at) * 1000)::bigint AS expires_ms
     FROM access_tokens t JOIN clients c ON c.id = t.client
     WHERE t.token_digest = ANY ($1::bytea[]) AND t.revoked_at IS NULL AND t.expires_at > now()
@@ -80,7 +80,7 @@ class Tokens:
         found = {row["token_digest"]: _caller(row) for row in rows}
         for digest in digests:
             self._known.pop(digest, None)
-        while len(self._known) + len(found) > TOKENS_REMEMBERED_MAX:
+        while len(self._known) + len(found) > TOKENS_CACHED_MAX:
             del self._known[next(iter(self._known))]
         self._known |= {digest: (caller, until) for digest, caller in found.items()}
         return [found.get(digest) for digest in digests]

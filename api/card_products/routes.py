@@ -6,18 +6,30 @@ from typing import Annotated, Any, Final, Literal
 
 import asyncpg
 from fastapi import Query
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from starlette.responses import Response
 
 from api.cards.controls import ControlsInput, ControlView, encode_controls, stored_controls, to_engine
+from api.database.object_metadata import COLUMNS, About, about_of
 from api.database.pool import Connection, fetch_row
 from api.events.log import record
 from api.http.answers import json_response
-from api.http.fields import Currency, Id, Instant, Text100, example, shown_instant
+from api.http.fields import Currency, Id, Instant, Text100, Text255, example, shown_instant
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
-from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall, creates
+from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
+from api.metadata.store import change, insert
+from api.operations.acts import Change, record_act
+from api.operations.call import (
+    NO_MEMBERS,
+    Empty,
+    KeyedCall,
+    OptionallyKeyedCall,
+    PathId,
+    ReadCall,
+    creates,
+)
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
 from api.operations.route import new_router
@@ -27,9 +39,9 @@ from engine.instant import to_datetime
 
 router = new_router("Card products")
 
-_SELECT: Final = """
+_SELECT: Final = f"""
     SELECT r.id::text, r.programme_id::text, r.name, r.network, r.currency, r.form_factor, r.iin,
-           r.control_defaults, r.kyc_flow, r.status, r.created_at
+           r.control_defaults, r.kyc_flow, r.status, r.created_at, {COLUMNS}
     FROM card_products r
 """
 _FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
@@ -40,6 +52,7 @@ _INSERT: Final = """
 """
 _RETIRE: Final = "UPDATE card_products SET status = 'retired' WHERE id = $1::uuid"
 
+KIND: Final = "card_product"
 Network = Literal["visa", "mastercard"]
 FormFactor = Literal["virtual", "physical"]
 _IIN_PREFIXES: Final = {
@@ -65,11 +78,31 @@ class CardProductInput(Input):
     control_defaults: Annotated[ControlsInput, Field(default_factory=list)]
     kyc_flow: KycPolicy | None = None
     """Where set (not `null`), cards are issued only to cardholders who have passed identity verification."""
+    external_ref: Text255 | None = None
+    """The caller's own reference for this product."""
+    metadata: Metadata
+    """The caller's own pairs; stored unencrypted and included in events."""
 
     @model_validator(mode="after")
     def _of_network(self) -> CardProductInput:
         if not any(int(self.iin[:4]) in prefixes for prefixes in _IIN_PREFIXES[self.network]):
             raise broken("not_allowed", "The IIN is not one of the network's.", at="/iin")
+        return self
+
+
+class CardProductChange(Input):
+    """The reference, the metadata, or both. The other members of a product cannot change."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    external_ref: Text255 | None = None
+    metadata: MetadataChange | None = None
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
+
+    @model_validator(mode="after")
+    def _require_member(self) -> CardProductChange:
+        if not self.model_fields_set:
+            raise broken("missing", "Name at least one member to change.")
         return self
 
 
@@ -87,6 +120,8 @@ class CardProductView(View):
     kyc_flow: str | None
     status: Literal["active", "retired"]
     created_at: Instant
+    external_ref: str | None
+    metadata: ShownMetadata
 
 
 class CardProductsQuery(PageQuery):
@@ -129,9 +164,12 @@ async def create_card_product(given: CardProductInput, call: KeyedCall) -> Respo
             given.kyc_flow,
             to_datetime(now_ms),
         )
+        about = About(given.external_ref, given.metadata)
+        await insert(connection, caller, "card_product", product_id, about)
         row = await connection.fetchrow(_FIND, product_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
         await record(connection, services, caller, "card_product.created", _show(row), now_ms)
+        await record_act(connection, call, Change(KIND, product_id, None, _show(row)))
         return json_response(201, _show(row))
 
     return await once(call.services, call.claim, work)
@@ -161,6 +199,32 @@ async def get_card_product(product_id: PathId, call: ReadCall) -> Response:
     return json_response(200, _show(row))
 
 
+@router.patch("/v1/card-products/{id}", response_model=CardProductView, responses=refusals("not-found"))
+async def update_card_product(
+    product_id: PathId, given: CardProductChange, call: OptionallyKeyedCall
+) -> Response:
+    """Change a product's reference or metadata.
+
+    Emits `card_product.updated`; a change without effect emits no event.
+    """
+
+    async def work(connection: Connection) -> Response:
+        services, caller = call.services, call.caller
+        of_caller = (product_id, caller.tenant_id, caller.live)
+        row = await connection.fetchrow(_FIND, *of_caller)
+        if row is None:
+            raise not_found()
+        changes = given.model_dump(include=given.model_fields_set)
+        before, after = await change(connection, caller, "card_product", product_id, changes)
+        shown = _show(row) | after.view()
+        await record_act(connection, call, Change(KIND, product_id, before.view(), after.view()))
+        if after != before:
+            await record(connection, services, caller, "card_product.updated", shown, services.clock.now_ms())
+        return json_response(200, shown)
+
+    return await once(call.services, call.claim, work)
+
+
 @router.post("/v1/card-products/{id}/retire", response_model=CardProductView, responses=refusals("not-found"))
 async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Retire a card product: no more cards are issued under it.
@@ -177,11 +241,12 @@ async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty 
         if row["status"] == "retired":
             return json_response(200, _show(row))
         await connection.execute(_RETIRE, product_id)
-        row = await connection.fetchrow(_FIND, *of_caller)
+        before, row = row, await connection.fetchrow(_FIND, *of_caller)
         assert row is not None, "locked in this transaction"
         await record(
             connection, services, caller, "card_product.retired", _show(row), services.clock.now_ms()
         )
+        await record_act(connection, call, Change(KIND, product_id, _show(before), _show(row)))
         return json_response(200, _show(row))
 
     return await once(call.services, call.claim, work)
@@ -189,4 +254,5 @@ async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty 
 
 def _show(row: asyncpg.Record) -> dict[str, Any]:
     controls = [control_view(control) for control in stored_controls(row["control_defaults"])]
-    return {**row, "control_defaults": controls, "created_at": shown_instant(row["created_at"])}
+    shown = {**row, "control_defaults": controls, "created_at": shown_instant(row["created_at"])}
+    return shown | about_of(row).view()

@@ -4,14 +4,14 @@ acknowledged (see ``api.cardholders.status``).
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 from pydantic import ConfigDict, model_validator
 from starlette.responses import Response
 
 from actors.vault import VaultError
-from api.cardholders.routes import Address, CardholderView, Email, Phone
+from api.cardholders.routes import Address, CardholderStatus, CardholderView, Email, Phone
 from api.cardholders.status import CardholderRef, StatusChange, begin, end, open_change, put_in_force
 from api.database.pool import Connection, transaction
 from api.events.log import record, write
@@ -20,11 +20,15 @@ from api.http.fields import Day, Text100, Text255
 from api.http.problems import Refusal, not_found, unavailable
 from api.http.refusals import refusals
 from api.http.validation import Input, broken
+from api.metadata.inputs import MetadataChange
+from api.metadata.store import change as change_metadata
+from api.metadata.store import require_room
+from api.operations.acts import Change, act_of, record_act, write_act
 from api.operations.call import Call, OptionallyKeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
 from api.people.personal_data import COLUMNS, FIELDS, People, log_unreadable, seal_person
-from api.people.rows import FIND, event_data, show
+from api.people.rows import FIND, KIND, PERSONAL, event_data, show
 from api.services import Services
 from engine.instant import to_datetime
 from engine.limits import CARDHOLDER_CHANGES_IN_ROW_MAX
@@ -63,7 +67,9 @@ class CardholderChange(Input):
     date_of_birth: Day | None = None
     address: Address | None = None
     external_ref: Text255 | None = None
-    status: Literal["active", "blocked", "closed"] = "active"
+    status: CardholderStatus = "active"
+    metadata: MetadataChange | None = None
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
     @model_validator(mode="after")
     def _require_member(self) -> CardholderChange:
@@ -132,10 +138,12 @@ async def _begin(update: Update) -> StatusChange:
                 raise Refusal("cardholder-erased")
             if change is None or change.status == target:
                 _require_move(row["status"], target)
+                # A refusal after the status is in force would come too late.
+                await require_room(connection, row["id"], _asked(update))
                 if target == "active":
                     # Update the row first, so that it never shows blocked while a card may approve.
                     await _change(update, connection, row)
-                return change or await begin(connection, services, of, target)
+                return change or await begin(connection, services, of, target, act_of(update.call))
         await finish(services, change)
     raise unavailable()
 
@@ -169,6 +177,10 @@ async def finish(services: Services, change: StatusChange) -> None:
         assert changed is not None, "locked in this transaction"
         data = event_data(changed) | {"changed": ["status"]}
         await write(connection, services.new_id(), change, "cardholder.updated", data, now_ms)
+        if change.act is not None:
+            before, after = {"status": row["status"]}, {"status": change.status}
+            act = Change(KIND, change.cardholder_id, before, after)
+            await write_act(connection, change.act, change, act, now_ms)
 
 
 async def _locked(update: Update, connection: Connection) -> asyncpg.Record:
@@ -194,13 +206,19 @@ async def _change(update: Update, connection: Connection, row: asyncpg.Record) -
     # A status change blocks cards, so it must work even if the personal data cannot be decrypted.
     if reseals:
         before |= People(services.vault).of(row)
-    after = before | update.given.model_dump(include=given)
+    asked = _asked(update)
+    id_ = row["id"]
+    if "metadata" in given:
+        pairs = {"metadata": asked.pop("metadata")}
+        about = await change_metadata(connection, caller, "cardholder", id_, pairs)
+        before["metadata"], asked["metadata"] = (values.metadata for values in about)
+    after = before | asked
     if after == before:
         return row
     if row["erased_at"] is not None:
         raise Refusal("cardholder-erased")
     _require_move(before["status"], after["status"])
-    now_ms, id_ = services.clock.now_ms(), row["id"]
+    now_ms = services.clock.now_ms()
     if reseals:
         sealed = seal_person(services.vault, row["tenant_id"], caller.live, id_, after, row["data_key"])
         await services.clear_columns.write(connection, id_, after)
@@ -208,11 +226,17 @@ async def _change(update: Update, connection: Connection, row: asyncpg.Record) -
     await connection.execute(_UPDATE, id_, after["external_ref"], after["status"], to_datetime(now_ms))
     changed = await connection.fetchrow(FIND, id_, caller.tenant_id, caller.live)
     assert changed is not None, "locked in this transaction"
-    names = [name for name in (*FIELDS, *_OPEN) if after.get(name) != before.get(name)]
+    names = [name for name in (*FIELDS, *_OPEN, "metadata") if after.get(name) != before.get(name)]
     await record(
         connection, services, caller, "cardholder.updated", event_data(changed) | {"changed": names}, now_ms
     )
+    await record_act(connection, update.call, Change(KIND, id_, before, after, PERSONAL))
     return changed
+
+
+def _asked(update: Update) -> dict[str, Any]:
+    """The members of the request."""
+    return update.given.model_dump(include=update.given.model_fields_set)
 
 
 def _answer(row: asyncpg.Record, services: Services) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.kyc.cases import LOCKED, SELECT
 from api.kyc.erasure import erase as erase_check
+from api.metadata.store import erase as erase_metadata
+from api.operations.acts import Change, record_act
 from api.operations.call import NO_MEMBERS, Empty, OptionallyKeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
 from api.people.personal_data import COLUMNS
-from api.people.rows import FIND, event_data
+from api.people.rows import FIND, KIND, event_data
 from engine.instant import to_datetime
 
 router = new_router("Cardholders")
@@ -50,10 +52,10 @@ async def delete_cardholder(
     """Erase a cardholder.
 
     Destroys the key of the cardholder's personal data and the keys of their KYC checks. The record stays with
-    the status `closed`, `erased_at`, and null for every personal member and `external_ref`; cards,
-    transactions and the ledger keep its id. All cards must be `terminated`, `lost` or `stolen` first. Erasing
-    cannot be undone; repeating it has no effect. Stored answers of earlier requests expire within 24 hours.
-    Emits `cardholder.erased`.
+    the status `closed`, `erased_at`, without metadata, and null for every personal member and `external_ref`;
+    cards, transactions and the ledger keep its id. All cards must be `terminated`, `lost` or `stolen` first.
+    Erasing cannot be undone; repeating it has no effect. Stored answers of earlier requests expire within 24
+    hours. Emits `cardholder.erased`.
     """
     services, caller = call.services, call.caller
 
@@ -69,9 +71,12 @@ async def delete_cardholder(
             await connection.execute(_END_STATUS_CHANGE, cardholder_id)
             await connection.execute(_ERASE, cardholder_id, to_datetime(now_ms))
             await services.clear_columns.write(connection, cardholder_id, None)
+            await erase_metadata(connection, cardholder_id)
             gone = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
             assert gone is not None, "locked in this transaction"
             await record(connection, services, caller, "cardholder.erased", event_data(gone), now_ms)
+            before, after = ({"status": each["status"], "erased": each is gone} for each in (row, gone))
+            await record_act(connection, call, Change(KIND, cardholder_id, before, after))
         return Response(status_code=204)
 
     return await once(services, call.claim, work)

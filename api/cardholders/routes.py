@@ -10,6 +10,7 @@ from fastapi import Query
 from pydantic import StringConstraints
 from starlette.responses import Response
 
+from api.database.object_metadata import About
 from api.database.pool import Connection, fetch_row
 from api.events.log import record
 from api.http.answers import json_response
@@ -27,12 +28,15 @@ from api.http.fields import (
 from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View
+from api.metadata.inputs import Metadata, ShownMetadata
+from api.metadata.store import insert
+from api.operations.acts import Change, record_act
 from api.operations.call import KeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
-from api.operations.pagination import PageQuery, page, page_model
+from api.operations.pagination import PageQuery, first_of, page, page_model
 from api.operations.route import new_router
-from api.people.personal_data import COLUMNS, FIELDS, People, seal_person
-from api.people.rows import FIND, SELECT, event_data, show
+from api.people.personal_data import COLUMNS, FIELDS, People, email_digest, seal_person
+from api.people.rows import FIND, KIND, PERSONAL, SELECT, event_data, show
 from api.programmes.routes import open_programme
 from engine.instant import to_datetime
 
@@ -49,6 +53,7 @@ Email = Annotated[
     StringConstraints(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}$"),
     example("ada@example.com"),
 ]
+CardholderStatus = Literal["active", "blocked", "closed"]
 Phone = Annotated[str, StringConstraints(pattern=r"^\+[1-9][0-9]{1,14}$"), example("+353861234567")]
 
 
@@ -75,6 +80,9 @@ class CardholderInput(Input):
     address: Address | None = None
     external_ref: Text255 | None = None
     """The caller's own reference for this cardholder."""
+    metadata: Metadata
+    """The caller's own pairs; stored unencrypted, never part of events, deleted when the cardholder is
+    erased."""
 
 
 class AddressView(View):
@@ -88,7 +96,7 @@ class AddressView(View):
 
 
 class CardholderView(View):
-    """A cardholder. After `DELETE` all personal members and `external_ref` are null."""
+    """A cardholder. After `DELETE` all personal members and `external_ref` are null; `metadata` is empty."""
 
     id: Id
     programme_id: Id
@@ -99,19 +107,23 @@ class CardholderView(View):
     date_of_birth: str | None
     address: AddressView | None
     external_ref: str | None
-    status: Literal["active", "blocked", "closed"]
+    status: CardholderStatus
     kyc_state: Literal["pending", "in_review", "passed", "failed", "expired"] | None
     created_at: Instant
     updated_at: Instant
     erased_at: Instant | None
     """When the personal data were erased."""
+    metadata: ShownMetadata
 
 
 class CardholdersQuery(PageQuery):
     """Filters of the list."""
 
     programme_id: Id | None = None
+    email: Email | None = None
+    """Upper and lower case do not differ."""
     external_ref: Text255 | None = None
+    status: CardholderStatus | None = None
 
 
 @router.post(
@@ -143,10 +155,14 @@ async def create_cardholder(given: CardholderInput, call: KeyedCall) -> Response
             *seal_person(services.vault, caller.tenant_id, caller.live, cardholder_id, person),
         )
         await services.clear_columns.write(connection, cardholder_id, person)
+        about = About(metadata=given.metadata)
+        await insert(connection, caller, "cardholder", cardholder_id, about)
         row = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
         await record(connection, services, caller, "cardholder.created", event_data(row), now_ms)
-        return json_response(201, show(row, People(services.vault)))
+        shown = show(row, People(services.vault))
+        await record_act(connection, call, Change(KIND, cardholder_id, None, shown, PERSONAL))
+        return json_response(201, shown)
 
     return await once(call.services, call.claim, work)
 
@@ -154,14 +170,25 @@ async def create_cardholder(given: CardholderInput, call: KeyedCall) -> Response
 @router.get("/v1/cardholders", response_model=page_model("Cardholders", CardholderView))
 async def list_cardholders(query: Annotated[CardholdersQuery, Query()], call: ReadCall) -> Response:
     """List cardholders, newest first."""
-    people = People(call.services.vault)
+    vault, caller = call.services.vault, call.caller
+    people = People(vault)
+    digest = query.email and email_digest(vault, caller.tenant_id, caller.live, query.email)
+    filters, scanned = first_of(
+        {
+            "r.email_digest = ?": digest,
+            "r.external_ref = ?": query.external_ref,
+            "r.programme_id = ?::uuid": query.programme_id,
+            "r.status = ?": query.status,
+        }
+    )
     return await page(
         call.services,
-        call.caller,
+        caller,
         query,
         table="cardholders",
         select=SELECT,
-        filters={"r.programme_id = ?::uuid": query.programme_id, "r.external_ref = ?": query.external_ref},
+        filters=filters,
+        scanned=scanned,
         show=lambda row: show(row, people),
     )
 

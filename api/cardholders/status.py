@@ -25,14 +25,20 @@ import msgspec
 from api.database.pool import Connection, connected, transaction
 from api.http.problems import unavailable
 from api.services import Services
+from engine.acts import Act
 from engine.commands import SetCardholderStatus
 from engine.ids import Derived, derive, id_of_pair, key_of
 from engine.instant import to_datetime
 from engine.limits import CARDHOLDER_CARDS_AT_ONCE, CARDHOLDER_RESUME_SECONDS
 from engine.replies import Done
 
-_OPEN: Final = "SELECT id::text, status FROM cardholder_status_changes WHERE cardholder_id = $1::uuid"
-_BEGIN: Final = "INSERT INTO cardholder_status_changes VALUES ($1::uuid, $2::uuid, $3, $4)"
+_OPEN: Final = """
+    SELECT id::text, status, actor, request_id FROM cardholder_status_changes WHERE cardholder_id = $1::uuid
+"""
+_BEGIN: Final = """
+    INSERT INTO cardholder_status_changes (cardholder_id, id, status, resume_at, actor, request_id)
+    VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6)
+"""
 _END: Final = (
     "DELETE FROM cardholder_status_changes WHERE cardholder_id = $1::uuid AND id = $2::uuid RETURNING 1"
 )
@@ -63,10 +69,20 @@ class StatusChange(msgspec.Struct, frozen=True):
     tenant_id: str
     live: bool
     status: str
+    actor: str | None = None
+    """The client that began the change, and its request; ``None`` if the release before began it."""
+    request_id: str | None = None
 
     @property
     def active(self) -> bool:
         return self.status == "active"
+
+    @property
+    def act(self) -> Act | None:
+        """The act whose change this is."""
+        if self.actor is None or self.request_id is None:
+            return None
+        return Act("update_cardholder", self.actor, self.request_id)
 
 
 class CardholderRef(msgspec.Struct, frozen=True):
@@ -80,17 +96,20 @@ class CardholderRef(msgspec.Struct, frozen=True):
 async def open_change(connection: Connection, of: CardholderRef) -> StatusChange | None:
     """The cardholder's open change, if any; the caller has locked the cardholder's row."""
     row = await connection.fetchrow(_OPEN, of.cardholder_id)
-    return (
-        None
-        if row is None
-        else StatusChange(row["id"], of.cardholder_id, of.tenant_id, of.live, row["status"])
-    )
+    if row is None:
+        return None
+    act = (row["actor"], row["request_id"])
+    return StatusChange(row["id"], of.cardholder_id, of.tenant_id, of.live, row["status"], *act)
 
 
-async def begin(connection: Connection, services: Services, of: CardholderRef, status: str) -> StatusChange:
-    """Record a change to ``status``. The caller has locked the cardholder's row, which has no open change."""
-    change = StatusChange(services.new_id(), of.cardholder_id, of.tenant_id, of.live, status)
-    await connection.execute(_BEGIN, change.cardholder_id, change.id, status, resume_at(services))
+async def begin(
+    connection: Connection, services: Services, of: CardholderRef, status: str, act: Act | None
+) -> StatusChange:
+    """Record a change to ``status``, which ``act`` asks for. The caller has locked the cardholder's row,
+    which has no open change."""
+    by = (None, None) if act is None else (act.actor, act.request_id)
+    change = StatusChange(services.new_id(), of.cardholder_id, of.tenant_id, of.live, status, *by)
+    await connection.execute(_BEGIN, change.cardholder_id, change.id, status, resume_at(services), *by)
     return change
 
 

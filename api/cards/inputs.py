@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from api.cards.controls import ControlsInput
 from api.cards.views import State
+from api.database.object_metadata import MEMBERS
 from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, Text255, example, separated
 from api.http.validation import Input, broken
+from api.metadata.inputs import Metadata, MetadataChange
 from api.operations.pagination import PageQuery
 from engine.commands import Replacement
 from engine.ids import is_id
 from engine.limits import CARD_IDS_MAX
+
+Last4 = Annotated[str, StringConstraints(pattern="^[0-9]{4}$"), example("4242")]
 
 
 class CardInput(Input):
@@ -29,6 +33,10 @@ class CardInput(Input):
     """
     activate: bool | None = None
     """If left out: virtual cards start `active`, physical cards `unactivated`."""
+    external_ref: Text255 | None = None
+    """The caller's own reference for this card."""
+    metadata: Metadata
+    """The caller's own pairs; stored unencrypted and included in events."""
 
 
 class ReplacementInput(Input):
@@ -41,7 +49,7 @@ class ReplacementInput(Input):
 
 
 class CardChange(Input):
-    """A new state, new controls, or both."""
+    """A new state, new controls, a new reference or changed metadata."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -50,11 +58,24 @@ class CardChange(Input):
     """Stored unencrypted and included in events; it must not contain personal data."""
     controls: ControlsInput | None = None
     """The new controls; they replace all controls of the card."""
+    external_ref: Text255 | None = None
+    metadata: MetadataChange | None = None
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
+
+    @property
+    def changes_card(self) -> bool:
+        """Whether the card's owner has to change something."""
+        return self.state is not None or self.controls is not None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The members that the API stores."""
+        return self.model_dump(include=self.model_fields_set & {*MEMBERS})
 
     @model_validator(mode="after")
     def _require_member(self) -> CardChange:
-        if self.state is None and self.controls is None:
-            raise broken("missing", "Give a state, controls, or both.")
+        if not self.changes_card and not self.about:
+            raise broken("missing", "Give a state, controls, a reference or metadata.")
         if self.state is None and self.state_reason is not None:
             raise broken("missing", "A state_reason comes with a state.", at="/state")
         return self
@@ -88,6 +109,10 @@ class CardsQuery(PageQuery):
 
     cardholder_id: Id | None = None
     programme_id: Id | None = None
+    external_ref: Text255 | None = None
+    last4: Last4 | None = None
+    """The last four digits of the card's number."""
+    state: State | None = None
     ids: Ids | None = None
     """1 to 100 ids: returns exactly these cards. `limit` is ignored, unknown ids are left out."""
 

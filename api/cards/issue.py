@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import asyncpg
@@ -16,8 +17,10 @@ from api.cards.card_numbers import give_back, reserve
 from api.cards.controls import stored_controls, to_engine
 from api.cards.inputs import CardInput
 from api.cards.views import HOLDER_COLUMNS, holder
+from api.database.object_metadata import About
 from api.database.pool import Connection, connected
 from api.http.problems import Refusal, not_found
+from api.metadata.creation import creating
 from api.operations.call import Call
 from api.operations.submission import submit
 from api.people.personal_data import People
@@ -70,8 +73,10 @@ async def issue(call: Call, given: CardInput) -> Response:
     card_id = services.new_id(shard_of(given.funding_account_id) if given.funding_account_id else None)
     pan = await reserve(services, card_id, product["iin"], given.cardholder_id)
     command = _command(call, given, card_id, pan.last4, product)
+    about = About(given.external_ref, given.metadata)
+    shown = holder(cardholder, People(services.vault), cardholder_id="id") | about.view()
     try:
-        response = await submit(call, command, holder(cardholder, People(services.vault), cardholder_id="id"))
+        response = await creating(call, "card", card_id, about, partial(submit, call, command, shown))
     except Refusal as refusal:
         if refusal.kind.status < 500:
             await give_back(services, card_id)
@@ -164,6 +169,8 @@ def _command(call: Call, given: CardInput, card_id: str, last4: str, product: as
         state="active" if activate else "unactivated",
         controls=controls,
         cardholder_active=False,
+        external_ref=given.external_ref,
+        metadata=given.metadata,
     )
 
 

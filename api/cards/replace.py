@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -11,8 +12,10 @@ from api.cards.card_numbers import give_back, reserve
 from api.cards.inputs import ReplacementInput
 from api.cards.issue import expiry, finish, new_pan_ref
 from api.cards.views import HOLDER_COLUMNS, holder
+from api.database.object_metadata import COLUMNS, about_of
 from api.database.pool import fetch_row
 from api.http.problems import Refusal, not_found
+from api.metadata.creation import creating
 from api.operations.call import Call
 from api.operations.submission import submit
 from api.people.personal_data import People
@@ -24,7 +27,7 @@ from engine.programmes.programme import ProgrammeConfig
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
 _FIND: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.live, r.cardholder_id::text, r.iin, r.cvk_generation,
-           p.form_factor, g.config, h.status AS cardholder_status, {HOLDER_COLUMNS}
+           p.form_factor, g.config, h.status AS cardholder_status, {COLUMNS}, {HOLDER_COLUMNS}
     FROM cards r JOIN cardholders h ON h.id = r.cardholder_id
     JOIN card_products p ON p.id = r.card_product_id JOIN programmes g ON g.id = r.programme_id
     WHERE r.id = $1::uuid AND r.tenant_id = $2::uuid AND r.live = $3
@@ -36,8 +39,10 @@ async def replace(call: Call, card_id: str, given: ReplacementInput) -> Response
     services, caller = call.services, call.caller
     card = await find_replaceable(services, card_id, caller.tenant_id, caller.live)
     command = await prepare(services, card, given.reason, activate=given.activate)
+    about = about_of(card)
+    shown = holder(card, People(services.vault)) | about.view()
     try:
-        response = await submit(call, command, holder(card, People(services.vault)))
+        response = await creating(call, "card", command.id, about, partial(submit, call, command, shown))
     except Refusal as refusal:
         if refusal.kind.status < 500:
             await give_back(services, command.id)
@@ -68,7 +73,7 @@ async def prepare(
     new_id = services.new_id(shard_of(card["id"]))
     pan = await reserve(services, new_id, card["iin"], card["cardholder_id"])
     exp_year, exp_month = expiry(services.clock.now_ms(), _config(card["config"]).timezone)
-    active = card["form_factor"] == "virtual" if activate is None else activate
+    active, about = card["form_factor"] == "virtual" if activate is None else activate, about_of(card)
     return ReplaceCard(
         id=new_id,
         command_key=key_of(new_id),
@@ -83,4 +88,6 @@ async def prepare(
         # Another generation of keys: the CVV2 of the old card says nothing about that of the new one.
         cvk_generation=str(int(card["cvk_generation"]) + 1),
         state="active" if active else "unactivated",
+        external_ref=about.external_ref,
+        metadata=about.metadata,
     )

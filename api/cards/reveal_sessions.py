@@ -16,6 +16,7 @@ from api.http.fields import Instant, example
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View
+from api.operations.acts import Change, record_act
 from api.operations.call import KeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
@@ -98,6 +99,8 @@ async def create_reveal_session(card_id: PathId, given: RevealSessionInput, call
         await connection.execute(_INSERT, *session.values(), digest, given.parent_origins, *times)
         actor = await actor_of_client(connection, caller.client)
         await record(connection, session, "opened", actor, now_ms)
+        opened = {"reveal_session": session["id"], "parent_origins": given.parent_origins}
+        await record_act(connection, call, Change("card", card_id, None, opened))
         url = f"{services.settings.vision_address}{PAGE_PATH}/{session['id']}#{token}"
         return json_response(201, {"url": url, "expires_at": to_text(expires_ms)})
 

@@ -8,8 +8,10 @@ import asyncpg
 
 from actors.vault import VaultError
 from api.cards.controls import ControlView, stored_controls
+from api.database.object_metadata import COLUMNS, about_of
 from api.http.fields import Currency, Id, Instant, ShownAmount
 from api.http.validation import View
+from api.metadata.inputs import ShownMetadata
 from api.people.personal_data import People, log_unreadable, selected
 from engine.cards.card import Card, card_view
 from engine.instant import to_ms
@@ -22,17 +24,12 @@ SELECT: Final = f"""
            r.cardholder_id::text, r.account_id::text, r.network, r.currency, r.iin, r.last4, r.pan_ref,
            r.exp_month, r.exp_year, r.cvk_generation, r.state, r.state_reason, r.controls, r.created_at,
            old.card_id::text AS replaces, new.replacement_id::text AS replaced_by,
-           {HOLDER_COLUMNS}
+           {COLUMNS}, {HOLDER_COLUMNS}
     FROM cards r JOIN cardholders h ON h.id = r.cardholder_id
     LEFT JOIN card_replacements old ON old.replacement_id = r.id
     LEFT JOIN card_replacements new ON new.card_id = r.id
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
-FIND_MANY: Final = (
-    SELECT + " WHERE r.id = ANY($1::uuid[]) AND r.tenant_id = $2 AND r.live = $3"
-    " AND ($4::uuid IS NULL OR r.cardholder_id = $4) AND ($5::uuid IS NULL OR r.programme_id = $5)"
-    " ORDER BY r.id DESC"
-)
 
 _CARD_FIELDS: Final = frozenset(Card.__struct_fields__)
 
@@ -67,6 +64,8 @@ class CardView(View):
     """Empty once the cardholder has been erased."""
     cardholder_email: str
     """Empty once the cardholder has been erased."""
+    external_ref: str | None
+    metadata: ShownMetadata
 
 
 class BalanceView(View):
@@ -83,12 +82,16 @@ class BalanceView(View):
 
 
 def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
-    """The public representation: the owner's view of the card, and the cardholder's name and email
-    address."""
+    """The public representation: the view of ``event_view``, and the cardholder's name and email address."""
+    return event_view(row) | holder(row, people)
+
+
+def event_view(row: asyncpg.Record) -> dict[str, Any]:
+    """The card with its reference and metadata, and without the cardholder's personal data."""
     fields = {name: value for name, value in row.items() if name in _CARD_FIELDS}
     fields["controls"] = stored_controls(fields["controls"])
     fields["created_ms"] = to_ms(row["created_at"])
-    return card_view(Card(**fields)) | holder(row, people)
+    return card_view(Card(**fields)) | about_of(row).view()
 
 
 def holder(row: asyncpg.Record, people: People, *, cardholder_id: str = "cardholder_id") -> dict[str, Any]:

@@ -15,9 +15,11 @@ import msgspec
 
 from api.access.tokens import Caller
 from api.database.pool import Connection
+from api.http.fields import shown_instant
 from api.transactions.views import SELECT, show
 from engine.instant import to_ms, to_text
 from engine.limits import (
+    CONSOLE_ACTS_MAX,
     CONSOLE_DECISIONS_MAX,
     CONSOLE_DELIVERIES_MAX,
     CONSOLE_PROGRAMMES_MAX,
@@ -72,6 +74,12 @@ _CARD: Final = """
     FROM cards c LEFT JOIN card_replacements old ON old.replacement_id = c.id
     LEFT JOIN card_replacements new ON new.card_id = c.id
     WHERE c.id = $3::uuid AND c.tenant_id = $1 AND c.live = $2
+"""
+_AUDIT_LOG: Final = f"""
+    SELECT l.id::text, l.recorded_at, l.actor_kind, coalesce(c.name, c.client_id, l.actor) AS actor, l.act,
+           l.object_kind, l.object_id, l.before, l.after, l.request_id
+    FROM audit_log l LEFT JOIN clients c ON l.actor_kind = 'client' AND c.id::text = l.actor
+    WHERE l.tenant_id = $1 AND l.live = $2 ORDER BY l.id DESC LIMIT {CONSOLE_ACTS_MAX}
 """
 _LAST: Final = f"ORDER BY r.id DESC LIMIT {CONSOLE_TRANSACTIONS_MAX}"
 _OF_ALL: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 {_LAST}"
@@ -175,6 +183,26 @@ async def transactions(
 async def card(connection: Connection, caller: Caller, card_id: str) -> Any | None:
     """A card's printed data and its state; ``None`` if the caller has no such card."""
     return await connection.fetchrow(_CARD, caller.tenant_id, caller.live, card_id)
+
+
+async def audit_log(connection: Connection, caller: Caller) -> list[dict[str, Any]]:
+    """The newest administrative acts, with the names of the clients that did them."""
+    rows = await connection.fetch(_AUDIT_LOG, caller.tenant_id, caller.live)
+    return [
+        {**row, "recorded_at": shown_instant(row["recorded_at"]), "change": _changes(row)} for row in rows
+    ]
+
+
+def _changes(row: Any) -> list[tuple[str, str, str]]:
+    """Members with their values before and after the act, as texts."""
+    before, after = (msgspec.json.decode(text) if text else {} for text in (row["before"], row["after"]))
+    return [(name, _text(before.get(name)), _text(after.get(name))) for name in {**before, **after}]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _mean(values: Sequence[float]) -> float:

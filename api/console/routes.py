@@ -26,6 +26,7 @@ from api.http.problems import Refusal
 from api.http.scope import OPERATION, TENANT
 from api.services import Services
 from engine.ids import is_id
+from engine.limits import CONSOLE_FORM_FIELDS_MAX
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -44,7 +45,6 @@ STATIC: Final = {
     "uPlot.iife.min.js": "text/javascript; charset=utf-8",
     "uPlot.min.css": "text/css; charset=utf-8",
 }
-FORM_FIELDS_MAX: Final = 5
 
 Page = Callable[[Request, Caller], Awaitable[Response]]
 
@@ -70,6 +70,7 @@ class Console:
         app.add_route(f"{PATH}/panels", self._page(self.panels))
         app.add_route(f"{PATH}/figures", self._page(self.figures))
         app.add_route(f"{PATH}/cards", self._page(self.card))
+        app.add_route(f"{PATH}/audit-log", self._page(self.audit_log))
         app.add_route(f"{PATH}/sign-in", self._counted(self.sign_in), methods=["POST"])
         app.add_route(f"{PATH}/sign-out", self._counted(self.sign_out), methods=["POST"])
         for name, media_type in STATIC.items():
@@ -122,6 +123,14 @@ class Console:
                     transactions = await figures.transactions(connection, caller, card_id)
         status = 200 if card is not None else 404
         return self._html("card.html", status=status, caller=caller, card=card, transactions=transactions)
+
+    async def audit_log(self, _request: Request, caller: Caller) -> Response:
+        """The newest administrative acts."""
+        entries = None
+        if _may(caller, "list_audit_log"):
+            async with connected(self._services.pool) as connection:
+                entries = await figures.audit_log(connection, caller)
+        return self._html("audit_log.html", caller=caller, entries=entries)
 
     # --- the session --------------------------------------------------------------------------------------
 
@@ -197,7 +206,7 @@ async def _form(request: Request) -> dict[str, str]:
     """The fields of a small form; empty if the body is not a form."""
     raw = await read_body(request)
     try:
-        return dict(parse_qsl(raw.decode("ascii"), max_num_fields=FORM_FIELDS_MAX))
+        return dict(parse_qsl(raw.decode("ascii"), max_num_fields=CONSOLE_FORM_FIELDS_MAX))
     except ValueError:
         return {}
 

@@ -8,17 +8,23 @@ accepted from the console's own pages only.
 from __future__ import annotations
 
 import secrets
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+import asyncpg
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.credentials import PROVEN, ROLE
 from api.access.oauth import TokenEndpoint
 from api.access.tokens import Caller
-from api.database.pool import fetch_row, transaction
+from api.database.pool import Connection, fetch_row, transaction
+from api.http.problems import Refusal
+from api.http.scope import REQUEST_ID
+from api.operations.acts import SIGN_IN, SIGN_OUT, Change, write_act
 from api.services import Services
-from engine.limits import CONSOLE_SESSION_HOURS
+from engine.acts import Act, View
+from engine.limits import CONSOLE_SESSION_HOURS, SECRET_BYTES
 
 COOKIE: Final = "stanchion_console"
 PATH: Final = "/console"
@@ -27,8 +33,14 @@ SESSION_SECONDS: Final = CONSOLE_SESSION_HOURS * 3_600
 ID_CHARS_MAX: Final = 128
 
 _BEGIN: Final = f"""
-    INSERT INTO console_sessions (id_digest, client, expires_at)
-    VALUES ($1, $2, now() + interval '{SESSION_SECONDS} seconds')
+    WITH proven AS (
+        SELECT id, tenant_id, live FROM clients
+        WHERE id = $2::uuid AND {PROVEN.format(digest="$3")} FOR SHARE
+    ), begun AS (
+        INSERT INTO console_sessions (id_digest, client, expires_at)
+        SELECT $1, id, now() + interval '{SESSION_SECONDS} seconds' FROM proven
+    )
+    SELECT id::text AS client, tenant_id::text, live FROM proven
 """
 # Each sign-in deletes two expired sessions, so the table stays as large as the sessions in use.
 _SWEEP: Final = """
@@ -36,13 +48,23 @@ _SWEEP: Final = """
         SELECT id_digest FROM console_sessions WHERE expires_at < now()
         ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED)
 """
-_FIND: Final = """
-    SELECT c.id::text AS client, c.tenant_id::text, c.mode = 'live' AS live, c.role, c.scopes,
+_FIND: Final = f"""
+    SELECT c.id::text AS client, c.tenant_id::text, c.live, {ROLE.format("c")}, c.scopes,
            (extract(epoch FROM s.expires_at) * 1000)::bigint AS expires_ms
     FROM console_sessions s JOIN clients c ON c.id = s.client
     WHERE s.id_digest = $1 AND s.expires_at > now() AND c.revoked_at IS NULL
 """
-_END: Final = "DELETE FROM console_sessions WHERE id_digest = $1"
+_END: Final = """
+    DELETE FROM console_sessions s USING clients c WHERE s.id_digest = $1 AND c.id = s.client
+    RETURNING c.id::text AS client, c.tenant_id::text, c.live
+"""
+
+
+class SessionParty(NamedTuple):
+    """Tenant and mode of a session."""
+
+    tenant_id: str
+    live: bool
 
 
 class Sessions:
@@ -54,11 +76,16 @@ class Sessions:
 
     async def begin(self, request: Request, response: Response, client_id: str, secret: str) -> None:
         """Begin a session of the client and set its cookie on ``response``. Raises ``Refusal`` 401 or 429."""
-        client, _ = await self._endpoint.authenticate(request, client_id, secret)
-        session_id = secrets.token_urlsafe(32)
+        client = await self._endpoint.authenticate(request, client_id, secret)
+        session_id = secrets.token_urlsafe(SECRET_BYTES)
         async with transaction(self._services.pool) as connection:
-            await connection.execute(_BEGIN, self._digest(session_id), client)
+            begun = await connection.fetchrow(
+                _BEGIN, self._digest(session_id), client.id, client.secret_digest
+            )
+            if begun is None:
+                raise Refusal("invalid-client")
             await connection.execute(_SWEEP)
+            await self._record(connection, request, SIGN_IN, begun)
         response.set_cookie(
             COOKIE,
             session_id,
@@ -73,7 +100,9 @@ class Sessions:
         """Delete the session, and its cookie through ``response``."""
         session_id = request.cookies.get(COOKIE, "")[:ID_CHARS_MAX]
         async with transaction(self._services.pool) as connection:
-            await connection.execute(_END, self._digest(session_id))
+            ended = await connection.fetchrow(_END, self._digest(session_id))
+            if ended is not None:
+                await self._record(connection, request, SIGN_OUT, ended)
         response.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
 
     async def caller(self, request: Request) -> Caller | None:
@@ -86,6 +115,17 @@ class Sessions:
             return None
         fields = {name: row[name] for name in ("client", "tenant_id", "live", "role", "expires_ms")}
         return Caller(**fields, scopes=frozenset(row["scopes"]))
+
+    async def _record(
+        self, connection: Connection, request: Request, act: str, session: asyncpg.Record
+    ) -> None:
+        """Record that the client's session has begun or ended."""
+        states: tuple[View, View] = ({"session": "none"}, {"session": "open"})
+        before, after = states if act == SIGN_IN else reversed(states)
+        change = Change("client", session["client"], before, after)
+        party = SessionParty(session["tenant_id"], session["live"])
+        made = Act(act, session["client"], request.scope[REQUEST_ID])
+        await write_act(connection, made, party, change, self._services.clock.now_ms())
 
     def _digest(self, session_id: str) -> bytes:
         return self._services.vault.digest(SESSION_PURPOSE, session_id.encode())

@@ -49,12 +49,17 @@ _TAGS: Final = {
     "Card products": "Templates from which cards are issued.",
     "Cardholders": "The people to whom cards are issued.",
     "KYC": "Identity verification of cardholders.",
+    "Accounts": "Accounts with their balances, transfers of money, and the ledger.",
     "Cards": "Cards, their state, their controls and their balance.",
     "Simulation": "Test mode: funding, and a simulated network that acts for merchants over the real wire.",
     "Transactions": "Authorizations, refunds and force posts, with their history and explained decisions.",
+    "Exports": "Files of transactions, ledger entries, decisions or stand-ins.",
+    "Settlement": "Daily reports of what programmes owe the networks.",
     "Stand-in": "Decisions in place of a programme whose endpoint gives no usable answer.",
     "Events": "The log of events, in order, for 30 days.",
     "Webhooks": "Endpoints that receive events, and the deliveries to them.",
+    "Clients": "API clients of the tenant, managed by its owners.",
+    "Audit log": "Who administered what, when, with what effect.",
 }
 """In the order in which a new client needs them."""
 

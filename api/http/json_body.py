@@ -17,10 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from api.http.headers import header
 from api.http.problems import Refusal
 from api.http.scope import ARRIVED
-from engine.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
-
-RECEIPT_SECONDS: Final = 10.0
-"""Time limit from the end of the headers to the end of the body."""
+from engine.limits import BODY_BYTES_MAX, BODY_RECEIPT_SECONDS, JSON_DEPTH_MAX
 
 _CLOSE: Final = {"Connection": "close"}
 # Only bodies with such an escape can hold NUL or half a surrogate pair.
@@ -37,17 +34,16 @@ async def read_json(request: Request) -> Any:
     return parse_json(raw)
 
 
-async def read_body(
-    request: Request, bytes_max: int = BODY_BYTES_MAX, seconds: float = RECEIPT_SECONDS
-) -> bytes:
-    """The body's bytes, at most ``bytes_max``, counted while they arrive. Raises ``Refusal`` 408 or 413."""
+async def read_body(request: Request, bytes_max: int = BODY_BYTES_MAX, seconds: float | None = None) -> bytes:
+    """The body's bytes, at most ``bytes_max``, counted while they arrive, within ``seconds`` (by default
+    ``BODY_RECEIPT_SECONDS``). Raises ``Refusal`` 408 or 413."""
     announced = header(request, b"content-length")
     if announced is not None and not _fits(announced, bytes_max):
         raise Refusal("content-too-large", headers=_CLOSE)
     if request.scope.get(ARRIVED):
         return await _receive_all(request, bytes_max)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(BODY_RECEIPT_SECONDS if seconds is None else seconds):
             return await _receive_all(request, bytes_max)
     except TimeoutError:
         raise Refusal("request-timeout", headers=_CLOSE) from None

@@ -19,7 +19,7 @@ from engine.instant import to_datetime
 from engine.kyc.flows import PURPOSE_OF, Purpose
 
 KEY_PURPOSE: Final = "kyc-data-key"
-TOKEN_BYTES: Final = 16
+VALUE_TOKEN_BYTES: Final = 16
 
 _LOAD_KEYS: Final = "SELECT purpose, wrapped FROM kyc_data_keys WHERE check_id = $1::uuid"
 _KEEP_KEY: Final = (
@@ -57,7 +57,7 @@ class CustodyError(Exception):
 
 def new_token() -> str:
     """A random reference to a value in custody; it reveals nothing about the value."""
-    return f"kyv_{secrets.token_urlsafe(TOKEN_BYTES)}"
+    return f"kyv_{secrets.token_urlsafe(VALUE_TOKEN_BYTES)}"
 
 
 async def keep(

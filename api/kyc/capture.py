@@ -17,16 +17,16 @@ from api.kyc.advance import Step, add_inputs, find, write
 from api.kyc.inputs import CaptureSessionInput
 from api.kyc.policy import require_accepted
 from api.kyc.views import CaptureSessionView
+from api.operations.acts import Change, record_act
 from api.operations.call import KeyedCall, PathId
 from api.operations.idempotency import once
 from api.operations.route import new_router
 from engine.instant import to_datetime, to_text
-from engine.limits import CAPTURE_SESSION_SECONDS
+from engine.limits import CAPTURE_SESSION_SECONDS, SECRET_BYTES
 
 router = new_router("KYC")
 
 TOKEN_PURPOSE: Final = "capture-session-token"
-TOKEN_BYTES: Final = 32
 PAGE_PATH: Final = "/capture"
 
 _INSERT: Final = """
@@ -54,7 +54,7 @@ async def create_capture_session(check_id: PathId, given: CaptureSessionInput, c
     if given.document_type is not None:
         await require_accepted(services, check, given.document_type)
         step = await add_inputs(services, check, {}, given.document_type)
-    session_id, token = services.new_id(), f"cap_{secrets.token_urlsafe(TOKEN_BYTES)}"
+    session_id, token = services.new_id(), f"cap_{secrets.token_urlsafe(SECRET_BYTES)}"
     now_ms = services.clock.now_ms()
     expires_ms = now_ms + CAPTURE_SESSION_SECONDS * 1000
     digest = services.vault.digest(TOKEN_PURPOSE, token.encode())
@@ -64,6 +64,8 @@ async def create_capture_session(check_id: PathId, given: CaptureSessionInput, c
             await write(connection, services, step)
         at, until = to_datetime(now_ms), to_datetime(expires_ms)
         await connection.execute(_INSERT, session_id, check.id, given.kind, digest, at, until)
+        session = {"check_id": check.id, "kind": given.kind, "expires_at": to_text(expires_ms)}
+        await record_act(connection, call, Change("capture_session", session_id, None, session))
         body = {
             "id": session_id,
             "check_id": check.id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Query
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from api.kyc.cases import LOCKED, SELECT, STATE_IS, Check, check_of, insert
 from api.kyc.inputs import CheckInput, ChecksQuery, Review, Submission, require_possible
 from api.kyc.policy import require_accepted
 from api.kyc.views import KycCheckView, show
+from api.operations.acts import Change, record_act
 from api.operations.call import Call, KeyedCall, PathId, ReadCall, UncheckedPathId, require_id
 from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
@@ -27,6 +28,7 @@ from engine.kyc.evaluation import document_expiry
 from engine.kyc.flows import suffices
 
 router = new_router("KYC")
+KIND: Final = "kyc_check"
 
 
 @router.post(
@@ -57,6 +59,7 @@ async def create_kyc_check(given: CheckInput, call: KeyedCall) -> Response:
         case = open_case(services.new_id(), given.flow_key, services.clock.now_ms())
         check = Check(case, caller.tenant_id, caller.live, given.cardholder_id)
         await insert(connection, check)
+        await record_act(connection, call, Change(KIND, check.id, None, show(check)))
         return json_response(201, show(check))
 
     return await once(services, call.claim, work)
@@ -132,6 +135,10 @@ async def review_kyc_check(check_id: PathId, given: Review, call: KeyedCall) -> 
 
 async def _written(call: Call, step: Step) -> Response:
     async def work(connection: Connection) -> Response:
-        return json_response(200, show(await write(connection, call.services, step)))
+        shown = show(await write(connection, call.services, step))
+        # Names of the submitted inputs; their values stay in custody.
+        given = {"inputs": sorted(step.values)} if step.values else {}
+        await record_act(connection, call, Change(KIND, step.check.id, show(step.before), shown | given))
+        return json_response(200, shown)
 
     return await once(call.services, call.claim, work)

@@ -17,6 +17,7 @@ from api.access.oauth import TOKEN_PATH
 from api.access.quotas import Objects, Quotas
 from api.access.tokens import Caller
 from api.http.problems import Refusal, not_found
+from api.http.scope import OPERATION, REQUEST_ID
 from api.http.strict_request import StrictRequest
 from api.http.validation import Input, broken
 from api.operations.idempotency import REPLAYED_HEADER, claim_of, recall
@@ -70,12 +71,16 @@ class Call:
     quotas: Quotas
     caller: Caller
     claim: IdempotencyClaim | None = None
+    operation: str = ""
+    """The operation's name, which is also that of the act in the audit log."""
+    request_id: str = ""
 
 
 async def read_call(request: StrictRequest) -> Call:
     """The call of an operation without an idempotency key."""
     state = request.app.state
-    return Call(state.services, state.quotas, request.scope[CALLER])
+    scope = request.scope
+    return Call(state.services, state.quotas, scope[CALLER], None, scope[OPERATION], scope[REQUEST_ID])
 
 
 ReadCall = Annotated[Call, Depends(read_call)]

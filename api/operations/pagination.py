@@ -10,17 +10,17 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import asyncpg
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 from starlette.responses import Response
 
 from api.access.tokens import Caller
-from api.database.pool import connected
+from api.database.pool import Connection, connected
 from api.http.answers import json_response
 from api.http.fields import Id, InstantInput, parse_instant
 from api.http.problems import Refusal
@@ -28,7 +28,16 @@ from api.http.validation import Input, broken
 from api.services import Services
 from engine.ids import first_id_at
 from engine.instant import to_ms
-from engine.limits import PAGE_CLOCK_SLACK_MS, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_SCAN_MAX
+from engine.limits import (
+    PAGE_CLOCK_SLACK_MS,
+    PAGE_LIMIT_DEFAULT,
+    PAGE_LIMIT_MAX,
+    PAGE_MERGE_MAX,
+    PAGE_SCAN_MAX,
+)
+
+FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
+LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 def _limit(text: object) -> int:
@@ -45,6 +54,11 @@ class PageQuery(Input):
     starting_after: Id | None = None
     """The `next_cursor` of the page before."""
 
+    @property
+    def bounds(self) -> Bounds:
+        """The ids of the page's rows."""
+        return Bounds(FIRST_ID, self.starting_after or LAST_ID)
+
 
 class WindowQuery(PageQuery):
     """The query parameters of lists that can be narrowed to a window of time, half-open: `[from, to)`."""
@@ -58,6 +72,12 @@ class WindowQuery(PageQuery):
         return {"r.created_at >= ?": self._instant(self.from_), "r.created_at < ?": self._instant(self.to)}
 
     @property
+    def bounds(self) -> Bounds:
+        """The ids of the page's rows, which all rows of the window have."""
+        around, cursor = list(self.around_window.values()), self.starting_after
+        return Bounds(around[0] or FIRST_ID, min(cursor or LAST_ID, around[1] or LAST_ID))
+
+    @property
     def around_window(self) -> dict[str, Any]:
         """Conditions on the id, which has an index, that every row of the window fulfils."""
         begin, end = self._instant(self.from_), self._instant(self.to)
@@ -68,6 +88,30 @@ class WindowQuery(PageQuery):
 
     def _instant(self, given: str | None) -> datetime | None:
         return None if given is None else parse_instant(given)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Ids of a page: from ``first``, inclusive, to ``before``, exclusive."""
+
+    first: str
+    before: str
+
+
+class Candidates(Protocol):
+    """Finds the ids of at most ``limit`` rows within ``bounds``, newest first."""
+
+    def __call__(
+        self, connection: Connection, caller: Caller, bounds: Bounds, limit: int, /
+    ) -> Awaitable[list[str]]: ...
+
+
+def first_of(conditions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first condition that has a value, and the others. One index range serves the first; with two of
+    them, no index says how many rows fulfil both."""
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    names = list(given)
+    return {name: given[name] for name in names[:1]}, {name: given[name] for name in names[1:]}
 
 
 def page_model(name: str, row: type[BaseModel]) -> type[BaseModel]:
@@ -92,6 +136,7 @@ async def page(
     filters: Mapping[str, Any],
     show: Callable[[asyncpg.Record], dict[str, Any]],
     scanned: Mapping[str, Any] | None = None,
+    candidates: Candidates | None = None,
     joins: str = "",
     always: str = "true",
 ) -> Response:
@@ -100,7 +145,8 @@ async def page(
     ``select`` ends before its WHERE and names the table's row ``r``. ``filters`` maps indexed conditions,
     with one ``?`` each, to their values; conditions with ``None`` are left out. ``scanned`` are conditions
     without an index, and ``joins`` the tables that they need beside ``r``. ``always`` is a condition without
-    a value. All SQL here is constant: only the choice of conditions varies.
+    a value. ``candidates`` finds the ids of rows for which no single index range exists; ``filters`` is then
+    empty. All SQL here is constant: only the choice of conditions varies.
     """
     where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
     where.add({"r.id < ?::uuid": query.starting_after, **filters})
@@ -109,25 +155,33 @@ async def page(
     async with connected(services.pool) as connection:
         if query.starting_after is not None:
             await _require_cursor(connection, caller, table, query.starting_after)
-        if extra:
-            last = await connection.fetchval(
-                f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
-                f" OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1",
-                *where.values,
-            )
+        if candidates is not None:
+            most = PAGE_MERGE_MAX if extra else query.limit + 1
+            ids = await candidates(connection, caller, query.bounds, most)
+            last = ids[-1] if extra and len(ids) == most else None
+            where.add({"r.id = ANY (?::uuid[])": ids, **extra})
+        elif extra:
+            last = await _last_scanned(connection, table, where)
             where.add({"r.id >= ?::uuid": last, **extra})
-            select = (
-                f"{select} WHERE r.id IN (SELECT r.id FROM {table} r {joins} WHERE {where}"
-                f" ORDER BY r.id DESC LIMIT {query.limit + 1})"
+        condition, most = str(where), query.limit + 1
+        if candidates is None and (extra or joins):
+            # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
+            condition = (
+                f"r.id IN (SELECT r.id FROM {table} r {joins} WHERE {where} ORDER BY r.id DESC LIMIT {most})"
             )
-            rows = await connection.fetch(f"{select} ORDER BY r.id DESC", *where.values)
-        else:
-            statement = f"{select} WHERE {where} ORDER BY r.id DESC LIMIT {query.limit + 1}"
-            rows = await connection.fetch(statement, *where.values)
+        statement = f"{select} WHERE {condition} ORDER BY r.id DESC LIMIT {most}"
+        rows = await connection.fetch(statement, *where.values)
     data, full = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
     if full or last is None:
-        return page_response(data, has_more=full)
+        return page_response(data, has_more=full, cursor=rows[query.limit - 1]["id"] if full else None)
     return json_response(200, {"data": data, "has_more": True, "next_cursor": last})
+
+
+async def _last_scanned(connection: Connection, table: str, where: Conditions) -> str | None:
+    """The id of the last row that a page looks at, or ``None`` if there are fewer."""
+    ids = f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
+    last: str | None = await connection.fetchval(f"{ids} OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1", *where.values)
+    return last
 
 
 @dataclass
@@ -148,13 +202,12 @@ class Conditions:
         return " AND ".join(self.conditions)
 
 
-def page_response(data: list[dict[str, Any]], *, has_more: bool) -> Response:
+def page_response(data: list[dict[str, Any]], *, has_more: bool, cursor: str | None = None) -> Response:
     """A page as it is sent; the cursor is the id of its last row."""
-    next_cursor = data[-1]["id"] if has_more else None
-    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": next_cursor})
+    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": cursor})
 
 
-_CURSOR: Final = "SELECT 1 FROM {table} WHERE id = $3::uuid AND tenant_id = $1 AND live = $2"
+_CURSOR: Final = "SELECT 1 FROM {table} r WHERE r.id = $3::uuid AND r.tenant_id = $1 AND r.live = $2"
 
 
 async def _require_cursor(connection: Any, caller: Caller, table: str, cursor: str) -> None:

@@ -32,6 +32,7 @@ from api.http.strict_request import StrictRequest
 from api.http.validation import field_errors, validated
 from api.operations.call import CALLER, CLAIM, Empty, Replay, bearer
 from api.operations.idempotency import keep_refusal
+from engine.scopes import ROLES, includes
 
 _COMMON: Final = (
     "unauthorized",
@@ -143,7 +144,7 @@ class OperationRoute(APIRoute):
         if key is not None:
             slugs += _KEY
             slugs += ("idempotency-key-missing",) if key.field_info.is_required() else ()
-        if len(self.permission.roles) == 1:
+        if self.permission.role != "user":
             slugs.append("role-not-allowed")
         if self.permission.test_mode_only:
             slugs.append("test-mode-only")
@@ -194,5 +195,5 @@ def _headers(dependant: Dependant) -> Iterator[Any]:
 
 
 def _demands(permission: Permission) -> str:
-    roles = ", ".join(f"`{role}`" for role in sorted(permission.roles))
+    roles = ", ".join(f"`{role}`" for role in ROLES if includes(role, permission.role))
     return f"Scope: `{permission.scope}`. Roles: {roles}."

@@ -7,15 +7,21 @@ from typing import Any, Final
 
 import asyncpg
 
+from api.database.object_metadata import COLUMN, shown_metadata
 from api.http.fields import shown_instant
-from api.people.personal_data import People, selected
+from api.people.personal_data import FIELDS, People, selected
 
 SELECT: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.programme_id::text, r.external_ref, r.status, r.kyc_state,
-           r.created_at, r.updated_at, r.erased_at, {selected("r")}
+           r.created_at, r.updated_at, r.erased_at, {COLUMN}, {selected("r")}
     FROM cardholders r
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
+
+
+KIND: Final = "cardholder"
+PERSONAL: Final = frozenset({*FIELDS, "external_ref", "metadata"})
+"""Members that the audit log masks. The issuer's own records may identify a person, too."""
 
 
 def show(row: Mapping[str, Any] | asyncpg.Record, people: People) -> dict[str, Any]:
@@ -31,6 +37,7 @@ def show(row: Mapping[str, Any] | asyncpg.Record, people: People) -> dict[str, A
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
         "erased_at": shown_instant(erased) if erased else None,
+        "metadata": shown_metadata(row),
     }
 
 

@@ -178,7 +178,14 @@ KINDS: Final = (
         403,
         "The client's role may not use this operation",
         "The operation is reserved for another role.",
-        "Use a client with the role admin.",
+        "Use a client with a role that the operation names.",
+    ),
+    Kind(
+        "grant-exceeds-caller",
+        403,
+        "The grant exceeds the rights of the caller",
+        "A client can be given only roles and scopes that the caller's own token has.",
+        "Leave out the scopes that the caller lacks, or have them granted on the command line.",
     ),
     Kind(
         "test-mode-only",

@@ -51,6 +51,13 @@ KINDS: Final = (
         "Read the existing resource before you decide how to continue.",
     ),
     Kind(
+        "too-many-exports",
+        409,
+        "Too many exports are being written",
+        "The tenant has as many exports in this mode as may wait or be written at the same time.",
+        "Wait until one of them is completed.",
+    ),
+    Kind(
         "invalid-state-transition",
         409,
         "The resource cannot change to that state",
@@ -207,6 +214,20 @@ KINDS: Final = (
         "Load a smaller amount.",
     ),
     Kind(
+        "insufficient-funds",
+        409,
+        "The available balance is too small",
+        "The debit exceeds the account's available balance: what is posted, without open holds.",
+        "Use a smaller amount, or set allow_negative to let the balance become negative.",
+    ),
+    Kind(
+        "transfer-reversed",
+        409,
+        "The transfer has been reversed",
+        "A transfer can be reversed once, in full. Another request has done so.",
+        "Read the transfer; reversal_id names the opposite entries.",
+    ),
+    Kind(
         "child-simulation",
         409,
         "The simulation is itself a follow-up",
@@ -264,6 +285,27 @@ KINDS: Final = (
         "The transaction began with a message that Stanchion could not decline, so there is no decision to "
         "replay.",
         "Replay purchases, verifications and refunds that were authorized.",
+    ),
+    Kind(
+        "client-limit",
+        409,
+        "The tenant has too many clients",
+        "A tenant has at most 100 active API clients in each mode.",
+        "Revoke a client that is no longer needed.",
+    ),
+    Kind(
+        "client-revoked",
+        409,
+        "The client is revoked",
+        "A revoked client stays revoked and gets no new secret.",
+        "Create another client.",
+    ),
+    Kind(
+        "last-owner",
+        409,
+        "The client is the last owner",
+        "A tenant keeps at least one owner in each mode, who can manage its clients.",
+        "Create another owner first.",
     ),
     Kind(
         "webhook-endpoint-limit",

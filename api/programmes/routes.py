@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
@@ -13,16 +15,23 @@ from starlette.responses import Response
 
 from actors.shards.endpoint import SECRET_PURPOSE
 from api.access.tokens import Caller
+from api.database.object_metadata import COLUMNS, MEMBERS, About, about_of
 from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
-from api.http.fields import Currency, HttpsAddress, Id, Instant, Text100, example
+from api.http.fields import Currency, HttpsAddress, Id, Instant, Text100, Text255, example
 from api.http.problems import FieldError, Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
+from api.metadata.changes import owner_first
+from api.metadata.creation import creating
+from api.metadata.inputs import Metadata, MetadataChange, ShownMetadata
+from api.metadata.store import change
+from api.operations.acts import Change, record_act
 from api.operations.call import Call, KeyedCall, OptionallyKeyedCall, PathId, ReadCall, creates
+from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
 from api.operations.route import new_router
-from api.operations.submission import submit
+from api.operations.submission import once_key, submit
 from api.operations.targets import require_callable
 from engine.commands import ChangeProgramme, CreateProgramme
 from engine.ids import key_of
@@ -34,13 +43,14 @@ from engine.limits import (
     DECISION_TIMEOUT_MS_MIN,
     HOLD_EXPIRY_DAYS_DEFAULT,
     HOLD_EXPIRY_DAYS_MAX,
+    SECRET_BYTES,
 )
 from engine.programmes.programme import ProgrammeConfig, programme_view
 
 router = new_router("Programmes")
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
 
-_SELECT: Final = "SELECT r.config FROM programmes r"
+_SELECT: Final = f"SELECT r.id::text, r.config, {COLUMNS} FROM programmes r"
 _FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 
 
@@ -95,6 +105,10 @@ class ProgrammeInput(Input):
     """Active cards that are replaced, for the reason `expired`, 45 days before they expire: none, virtual
     ones, or all. The old card ends at once, and a physical replacement starts `unactivated`.
     """
+    external_ref: Text255 | None = None
+    """The caller's own reference for this programme."""
+    metadata: Metadata
+    """The caller's own pairs; stored unencrypted."""
 
 
 class ProgrammeChange(Input):
@@ -112,6 +126,9 @@ class ProgrammeChange(Input):
     kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
     card_renewal: CardRenewal = "virtual"
     status: Literal["active", "suspended", "closed"] = "active"
+    external_ref: Text255 | None = None
+    metadata: MetadataChange | None = None
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
     @model_validator(mode="after")
     def _require_member(self) -> ProgrammeChange:
@@ -121,7 +138,8 @@ class ProgrammeChange(Input):
 
 
 class ProgrammeView(View):
-    """A programme. ``version`` rises by exactly 1 with each change."""
+    """A programme. ``version`` rises by exactly 1 with each change of its configuration, to which
+    `external_ref` and `metadata` do not belong."""
 
     id: Id
     name: str
@@ -139,6 +157,8 @@ class ProgrammeView(View):
     status: Literal["active", "suspended", "closed"]
     created_at: Instant
     updated_at: Instant
+    external_ref: str | None
+    metadata: ShownMetadata
 
 
 class NewProgrammeView(ProgrammeView):
@@ -168,9 +188,12 @@ async def create_program(given: ProgrammeInput, call: KeyedCall) -> Response:
         raise Refusal("decision-url-missing", errors=[missing])
     await require_callable(services, call.caller, given.decision_url, "decision_url")
     programme_id = services.new_id()
-    secret = f"decsec_{secrets.token_urlsafe(32)}"
+    secret = f"decsec_{secrets.token_urlsafe(SECRET_BYTES)}"
     config = ProgrammeConfig(
-        id=programme_id, tenant_id=call.caller.tenant_id, live=call.caller.live, **given.model_dump()
+        id=programme_id,
+        tenant_id=call.caller.tenant_id,
+        live=call.caller.live,
+        **given.model_dump(exclude={*MEMBERS}),
     )
     command = CreateProgramme(
         id=programme_id,
@@ -178,7 +201,9 @@ async def create_program(given: ProgrammeInput, call: KeyedCall) -> Response:
         config=config,
         decision_secret_sealed=services.vault.seal(SECRET_PURPOSE, secret.encode(), programme_id.encode()),
     )
-    return await submit(call, command, {"decision_secret": secret})
+    about = About(given.external_ref, given.metadata)
+    shown = {"decision_secret": secret} | about.view()
+    return await creating(call, "programme", programme_id, about, partial(submit, call, command, shown))
 
 
 @router.get("/v1/programs", response_model=page_model("Programmes", ProgrammeView))
@@ -192,7 +217,7 @@ async def list_programs(query: Annotated[PageQuery, Query()], call: ReadCall) ->
 @router.get("/v1/programs/{id}", response_model=ProgrammeView, responses=refusals("not-found"))
 async def get_program(programme_id: PathId, call: ReadCall) -> Response:
     """Get a programme."""
-    return json_response(200, programme_view(await require_programme(call, programme_id)))
+    return json_response(200, _show(await _row(call, programme_id)))
 
 
 @router.patch(
@@ -205,30 +230,56 @@ async def update_program(programme_id: PathId, given: ProgrammeChange, call: Opt
 
     Members that are left out stay as they are. Every change raises `version` by 1 and emits
     `programme.updated`, `programme.suspended` or `programme.closed`; a change without effect does neither.
+    The reference and the metadata do not belong to the configuration: their changes do neither.
     """
     services = call.services
     changes = given.model_dump(include=given.model_fields_set)
-    await require_programme(call, programme_id)
+    row = await _row(call, programme_id)
     await require_callable(services, call.caller, changes.get("decision_url"), "decision_url")
-    id_ = services.new_id()
-    command = ChangeProgramme(
+    stored: dict[str, Any] = {name: changes.pop(name) for name in MEMBERS if name in changes}
+    if not stored:
+        return await submit(call, _change(call, programme_id, changes, key_of), about_of(row).view())
+
+    async def at_owner(inner: Call) -> Response:
+        return await submit(inner, _change(call, programme_id, changes, partial(once_key, call)))
+
+    async def work(connection: Connection) -> Response:
+        caller = call.caller
+        before, after = await change(connection, caller, "programme", programme_id, stored)
+        await record_act(connection, call, Change("programme", programme_id, before.view(), after.view()))
+        row: Any = await connection.fetchrow(_FIND, programme_id, caller.tenant_id, caller.live)
+        return json_response(200, _show(row) | after.view())
+
+    if changes:
+        return await owner_first(call, programme_id, stored, at_owner, work)
+    return await once(services, call.claim, work)
+
+
+def _change(
+    call: Call, programme_id: str, changes: dict[str, Any], key: Callable[[str], bytes]
+) -> ChangeProgramme:
+    id_ = call.services.new_id()
+    return ChangeProgramme(
         id=id_,
-        command_key=key_of(id_),
+        command_key=key(id_),
         programme_id=programme_id,
         tenant_id=call.caller.tenant_id,
         live=call.caller.live,
         changes=changes,
     )
-    return await submit(call, command)
 
 
 async def require_programme(call: Call, programme_id: str) -> ProgrammeConfig:
     """The caller's programme. Raises ``Refusal`` 404."""
+    return _config((await _row(call, programme_id))["config"])
+
+
+async def _row(call: Call, programme_id: str) -> asyncpg.Record:
     caller = call.caller
     row = await fetch_row(call.services.pool, _FIND, programme_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
-    return _config(row["config"])
+    return row
 
 
 async def open_programme(connection: Connection, caller: Caller, programme_id: str) -> ProgrammeConfig:
@@ -243,4 +294,4 @@ async def open_programme(connection: Connection, caller: Caller, programme_id: s
 
 
 def _show(row: asyncpg.Record) -> dict[str, Any]:
-    return programme_view(_config(row["config"]))
+    return programme_view(_config(row["config"])) | about_of(row).view()

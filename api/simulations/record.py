@@ -14,24 +14,30 @@ from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
 from engine.money import format_minor
 from engine.simulation import SpendRequest
 
-FIND: Final = """
-    SELECT s.id::text, s.parent_simulation_id::text, s.operation, s.state, s.card_id::text, s.request, s.stan,
-           s.rrn, s.network_txn_id, s.accepted_at, s.sent_at, s.decided_at, s.failed_at, s.response_code,
-           s.approval_code, s.approved_minor, s.authorization_id::text, s.failure,
+SELECT: Final = """
+    SELECT r.id::text, r.parent_simulation_id::text, r.operation, r.state, r.card_id::text, r.request, r.stan,
+           r.rrn, r.network_txn_id, r.accepted_at, r.sent_at, r.decided_at, r.failed_at, r.response_code,
+           r.approval_code, r.approved_minor, r.authorization_id::text, r.failure,
            t.id::text AS transaction_id, t.hold_id::text,
-           CASE s.operation
+           CASE r.operation
                WHEN 'spend' THEN t.decline_reason
                WHEN 'increment' THEN (
                    SELECT i.decision::json ->> 'reason' FROM journal i
-                   WHERE i.authorization_id = s.authorization_id AND i.kind = 'increment'
-                     AND i.command::json #>> '{wire,stan}' = s.stan
-                     AND i.command::json #>> '{wire,rrn}' = s.rrn)
+                   WHERE i.authorization_id = r.authorization_id AND i.kind = 'increment'
+                     AND i.command::json #>> '{wire,stan}' = r.stan
+                     AND i.command::json #>> '{wire,rrn}' = r.rrn)
            END AS decline_reason
-    FROM simulations s LEFT JOIN transactions t ON t.id = s.authorization_id
-    WHERE s.id = $1::uuid AND s.tenant_id = $2
+    FROM (SELECT *, false AS live FROM simulations) r LEFT JOIN transactions t ON t.id = r.authorization_id
 """
+FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2"
+TABLE: Final = "(SELECT *, false AS live FROM simulations)"
+"""Simulations for ``page``: all belong to the test mode."""
 _request = msgspec.json.Decoder(SpendRequest).decode
 APPROVALS: Final = frozenset({APPROVED, APPROVED_PARTIALLY, VERIFIED})
+
+
+Operation = Literal["spend", "increment", "reversal", "clearing"]
+State = Literal["accepted", "sent", "failed", "decided"]
 
 
 class FailureView(View):
@@ -48,9 +54,9 @@ class SimulationView(View):
 
     simulation_id: Id
     parent_simulation_id: Id | None
-    operation: Literal["spend", "increment", "reversal", "clearing"]
+    operation: Operation
     kind: Literal["purchase", "refund"]
-    state: Literal["accepted", "sent", "failed", "decided"]
+    state: State
     card_id: Id
     amount: MoneyView
     merchant_amount: MerchantMoneyView | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import Depends
+from fastapi import Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,11 +16,12 @@ from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.http.validation import View
 from api.operations.call import PathId, ReadCall
+from api.operations.pagination import PageQuery, page, page_model
 from api.operations.route import new_router
 from api.services import Services
 from api.simulations.card_states import CardStates
 from api.simulations.inputs import SpendInput, merchant_amount_of
-from api.simulations.record import FIND, SimulationView, show
+from api.simulations.record import FIND, SELECT, TABLE, Operation, SimulationView, State, show
 from engine.ids import shard_of
 from engine.instant import to_text
 from engine.money import HOME_COUNTRY
@@ -66,6 +67,38 @@ async def create_simulated_spend(
     await cards.require_active(given.card_id, tenant_id)
     accepted = await services.network.accept(_request(given, tenant_id, services))
     return json_response(202, show_acceptance(accepted))
+
+
+class SimulationsQuery(PageQuery):
+    """Filters of the list."""
+
+    card_id: Id | None = None
+    operation: Operation | None = None
+    state: State | None = None
+
+
+@router.get(
+    PATH, response_model=page_model("Simulations", SimulationView), responses=refusals("invalid-cursor")
+)
+async def list_simulated_spends(query: Annotated[SimulationsQuery, Query()], call: ReadCall) -> Response:
+    """List simulations, newest first: spends and their follow-ups.
+
+    Test mode only.
+    """
+    return await page(
+        call.services,
+        call.caller,
+        query,
+        table=TABLE,
+        select=SELECT,
+        filters={},
+        scanned={
+            "r.card_id = ?::uuid": query.card_id,
+            "r.operation = ?": query.operation,
+            "r.state = ?": query.state,
+        },
+        show=show,
+    )
 
 
 @router.get(PATH + "/{id}", response_model=SimulationView, responses=refusals("not-found"))

@@ -21,8 +21,10 @@ from actors.periodic import PeriodicTask
 from api.cardholders.status import release
 from api.cards.card_numbers import give_back
 from api.cards.replace import find_replaceable, prepare
+from api.database.object_metadata import about_of
 from api.database.pool import connected
 from api.http.problems import Refusal
+from api.metadata.creation import conclude, reserve
 from api.services import Services
 from engine.instant import DAY_MS, to_datetime
 from engine.limits import (
@@ -99,13 +101,17 @@ async def renew(services: Services, card: Any) -> bool:
     """Renew one card; returns whether this call did. Raises ``Refusal`` if it cannot be replaced now."""
     found = await find_replaceable(services, card["id"], card["tenant_id"], card["live"])
     command = await prepare(services, found, "expired")
+    about = about_of(found)
+    await reserve(services, command, "card", command.id, about)
     reply = await services.owners.submit(command)
     if isinstance(reply, Problem):
+        await conclude(services, command.id, about, exists=False)
         await give_back(services, command.id)
         return False
     if not isinstance(reply, Done):
         # Unknown: the sweeper of interrupted issues releases the new card or its number.
         return False
+    await conclude(services, command.id, about, exists=True)
     await release(services, command.id)
     async with connected(services.pool) as connection:
         await connection.execute(_END, card["id"])

@@ -11,15 +11,19 @@ from starlette.responses import Response
 
 from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
-from api.http.fields import Id
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
-from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall
+from api.http.validation import Input
+from api.metadata.inputs import MetadataChange
+from api.metadata.store import change
+from api.operations.acts import Change, record_act
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, OptionallyKeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
-from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.pagination import page, page_model
 from api.operations.route import new_router
+from api.transactions.filters import TransactionsQuery, plan_of
 from api.transactions.replay import ReplayView, replay
-from api.transactions.views import SELECT, STATUS, Kind, Status, TransactionView, show
+from api.transactions.views import SELECT, TransactionView, show
 
 router = new_router("Transactions")
 
@@ -34,14 +38,11 @@ _DECIDED: Final = """
 """
 
 
-class TransactionsQuery(WindowQuery):
-    """Filters of the list."""
+class TransactionChange(Input):
+    """The metadata of a transaction."""
 
-    card_id: Id | None = None
-    cardholder_id: Id | None = None
-    programme_id: Id | None = None
-    status: Status | None = None
-    kind: Kind | None = None
+    metadata: MetadataChange | None
+    """Merged with the stored pairs. A pair with `null` is removed; `null` without an object removes all."""
 
 
 @router.get(
@@ -50,26 +51,20 @@ class TransactionsQuery(WindowQuery):
     responses=refusals("invalid-cursor"),
 )
 async def list_transactions(query: Annotated[TransactionsQuery, Query()], call: ReadCall) -> Response:
-    """List transactions, newest first."""
-    filters = {
-        "r.card_id = ?::uuid": query.card_id,
-        "r.card_id = ANY (ARRAY(SELECT id FROM cards WHERE cardholder_id = ?::uuid))": query.cardholder_id,
-        **query.around_window,
-    }
-    scanned = {
-        "r.programme_id = ?::uuid": query.programme_id,
-        f"{STATUS} = ?": query.status,
-        "r.kind = ?": query.kind,
-        **query.window,
-    }
+    """List transactions, newest first.
+
+    Every filter combines with every other one. A page looks at a bounded number of transactions.
+    """
+    plan = await plan_of(call, query)
     return await page(
         call.services,
         call.caller,
         query,
         table="transactions",
         select=SELECT,
-        filters=filters,
-        scanned=scanned,
+        filters=plan.filters,
+        scanned=plan.scanned,
+        candidates=plan.candidates,
         joins="LEFT JOIN holds h ON h.id = r.hold_id",
         show=show,
     )
@@ -83,6 +78,28 @@ async def get_transaction(transaction_id: PathId, call: ReadCall) -> Response:
     if row is None:
         raise not_found()
     return json_response(200, show(row))
+
+
+@router.patch("/v1/transactions/{id}", response_model=TransactionView, responses=refusals("not-found"))
+async def update_transaction(
+    transaction_id: PathId, given: TransactionChange, call: OptionallyKeyedCall
+) -> Response:
+    """Change a transaction's metadata.
+
+    The other members of a transaction cannot change. There is no event, and `updated_at` stays.
+    """
+
+    async def work(connection: Connection) -> Response:
+        caller = call.caller
+        row = await connection.fetchrow(_FIND, transaction_id, caller.tenant_id, caller.live)
+        if row is None:
+            raise not_found()
+        changes = {"metadata": given.metadata}
+        before, after = await change(connection, caller, "transaction", transaction_id, changes)
+        await record_act(connection, call, Change("transaction", transaction_id, before.view(), after.view()))
+        return json_response(200, show(row) | {"metadata": after.metadata})
+
+    return await once(call.services, call.claim, work)
 
 
 @router.post(

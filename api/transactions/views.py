@@ -14,8 +14,10 @@ from typing import Any, Final, Literal
 import asyncpg
 import msgspec
 
+from api.database.object_metadata import COLUMN, shown_metadata
 from api.http.fields import Channel, Id, Instant, MerchantMoneyView, ShownAmount, ShownRate, shown_instant
 from api.http.validation import View
+from api.metadata.inputs import ShownMetadata
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Advise, Authorize, Present
 from engine.currencies import merchant_view
@@ -44,7 +46,7 @@ SELECT: Final = f"""
     SELECT r.id::text, r.card_id::text, r.cardholder_id::text, r.programme_id::text, r.kind,
            {STATUS} AS status, r.hold_id::text, r.currency, r.requested_minor, r.approved_minor,
            CASE WHEN {_OVERDUE} THEN 0 ELSE r.held_minor END AS held_minor, r.cleared_minor, r.reversed_minor,
-           r.created_at, CASE WHEN {_OVERDUE} THEN h.expires_at ELSE r.updated_at END AS updated_at,
+           r.created_at, CASE WHEN {_OVERDUE} THEN h.expires_at ELSE r.updated_at END AS updated_at, {COLUMN},
            c.network, j.command, j.decision, j.reply, h.amount_minor AS lapsed_minor, h.expires_at,
            coalesce({_OVERDUE} OR h.state = 'lapsed', false) AS lapsed,
            (SELECT coalesce(json_agg(json_build_array(e.kind,
@@ -168,6 +170,7 @@ class TransactionView(View):
     """The history of the transaction, oldest first."""
     created_at: Instant
     updated_at: Instant
+    metadata: ShownMetadata
 
 
 class LaterCommand(msgspec.Struct, frozen=True, array_like=True):
@@ -205,6 +208,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "events": _events(row, opener),
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
+        "metadata": shown_metadata(row),
     }
 
 

@@ -14,6 +14,7 @@ from api.http.fields import Id
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View
+from api.operations.acts import Change, record_act
 from api.operations.call import KeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
@@ -128,6 +129,7 @@ async def redeliver_event(event_id: PathId, given: RedeliveryInput, call: KeyedC
         delivery_id, now = services.new_id(), to_datetime(services.clock.now_ms())
         await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, now)
         delivery = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}
+        await record_act(connection, call, Change("event", event_id, None, delivery))
         return json_response(202, delivery | {"status": "pending"})
 
     return await once(services, call.claim, work)

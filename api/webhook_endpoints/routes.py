@@ -19,6 +19,7 @@ from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
+from api.operations.acts import Change, record_act
 from api.operations.call import NO_MEMBERS, Empty, KeyedCall, OptionallyKeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
 from api.operations.pagination import PageQuery, page, page_model
@@ -67,6 +68,7 @@ _ROTATE: Final = """
 """
 _DELETE: Final = "DELETE FROM webhook_endpoints WHERE id = $1::uuid"
 _COLUMNS: Final = ("url", "event_types", "description", "status")
+KIND: Final = "webhook_endpoint"
 
 
 @router.post(
@@ -99,8 +101,9 @@ async def create_webhook_endpoint(given: WebhookEndpointInput, call: KeyedCall) 
             given.description,
             SigningSecrets(services.vault).seal(endpoint_id, secret),
         )
-        row = await _require(connection, caller, endpoint_id)
-        return json_response(201, show_endpoint(row) | {"secret": secret})
+        shown = show_endpoint(await _require(connection, caller, endpoint_id))
+        await record_act(connection, call, Change(KIND, endpoint_id, None, shown))
+        return json_response(201, shown | {"secret": secret})
 
     return await once(services, call.claim, work)
 
@@ -155,6 +158,7 @@ async def update_webhook_endpoint(
         if after != before:
             await connection.execute(_UPDATE, endpoint_id, *(after[name] for name in _COLUMNS))
             row = await _require(connection, caller, endpoint_id)
+            await record_act(connection, call, Change(KIND, endpoint_id, before, after))
         return json_response(200, show_endpoint(row))
 
     return await once(services, call.claim, work)
@@ -171,8 +175,9 @@ async def delete_webhook_endpoint(
     caller = call.caller
 
     async def work(connection: Connection) -> Response:
-        await _require(connection, caller, endpoint_id, lock=True)
+        row = await _require(connection, caller, endpoint_id, lock=True)
         await connection.execute(_DELETE, endpoint_id)
+        await record_act(connection, call, Change(KIND, endpoint_id, show_endpoint(row), None))
         return Response(status_code=204)
 
     return await once(call.services, call.claim, work)
@@ -192,12 +197,13 @@ async def rotate_webhook_secret(endpoint_id: PathId, call: KeyedCall, _body: Emp
     services, caller = call.services, call.caller
 
     async def work(connection: Connection) -> Response:
-        await _require(connection, caller, endpoint_id, lock=True)
+        before = show_endpoint(await _require(connection, caller, endpoint_id, lock=True))
         secret = _new_secret()
         sealed = SigningSecrets(services.vault).seal(endpoint_id, secret)
         await connection.execute(_ROTATE, endpoint_id, sealed, WEBHOOK_SECRET_OVERLAP_HOURS)
-        row = await _require(connection, caller, endpoint_id)
-        return json_response(200, show_endpoint(row) | {"secret": secret})
+        after = show_endpoint(await _require(connection, caller, endpoint_id))
+        await record_act(connection, call, Change(KIND, endpoint_id, before, after))
+        return json_response(200, after | {"secret": secret})
 
     return await once(services, call.claim, work)
 

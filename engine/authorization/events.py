@@ -23,7 +23,7 @@ from engine.authorization.follow_up import FollowUpResult
 from engine.cards.account import Account
 from engine.cards.card import Card, card_view
 from engine.cards.hold import Hold
-from engine.commands import Advise, Authorize, Load, Present, Reverse
+from engine.commands import Advise, Authorize, ChangeCard, CreateCard, Present, ReplaceCard, Reverse
 from engine.currencies import merchant_members
 from engine.decision.decide import Decision
 from engine.ids import Derived, derive
@@ -75,7 +75,7 @@ def authorization_events(
                 _hold_released(command.id, authorization_id, hold.id, hold.amount_minor, funds, now_ms)
             )
         elif isinstance(effect, Transferred):
-            events.append(_entry_posted(command.id, effect, funds, now_ms))
+            events.append(entry_posted(command.id, effect, funds, now_ms))
     return (_decided(command, card, decision, authorization_id, hold), *events)
 
 
@@ -96,7 +96,7 @@ def follow_up_events(
     if isinstance(command, Present) and transferred is not None:
         if result.record.type == "capture" and held_before:
             return (_hold_captured(command, transferred, result, account, now_ms),)
-        return (_entry_posted(command.id, transferred, account, now_ms),)
+        return (entry_posted(command.id, transferred, account, now_ms),)
     if isinstance(command, Advise):
         return _advised(command, card, result) + _advised_hold(
             command, account, result, authorization_id, now_ms
@@ -107,7 +107,7 @@ def follow_up_events(
         return (
             _hold_released(command.id, authorization_id, released.hold_id, released_minor, account, now_ms),
         )
-    return () if transferred is None else (_entry_posted(command.id, transferred, account, now_ms),)
+    return () if transferred is None else (entry_posted(command.id, transferred, account, now_ms),)
 
 
 def _decided(
@@ -228,18 +228,15 @@ def _hold_captured(
     return event(derive(command.id, Derived.EVENT_FIRST), "ledger.hold.captured", data)
 
 
-def load_posted(command: Load, account: Account, transferred: Transferred, now_ms: int) -> Event:
-    """``ledger.entry.posted`` for a load."""
-    return _entry_posted(command.id, transferred, account, now_ms)
-
-
-def _entry_posted(root: str, transferred: Transferred, account: Account, now_ms: int) -> Event:
-    """``entry_id`` is the entry on the card's account, and ``direction`` is seen from that account."""
+def entry_posted(root: str, transferred: Transferred, account: Account, now_ms: int) -> Event:
+    """``ledger.entry.posted``. ``entry_id`` is the entry on the card's account, and ``direction`` is seen
+    from that account."""
     credit = transferred.direction == "credit"
     data = {
         "entry_id": transferred.credit_entry_id if credit else transferred.debit_entry_id,
         "account_id": account.id,
         "authorization_id": transferred.authorization_id,
+        "transfer_id": transferred.transfer_id,
         "direction": transferred.direction,
         "amount": format_minor(transferred.amount_minor),
         "asset": account.currency,
@@ -253,26 +250,30 @@ def _available(account: Account) -> str:
     return format_minor(account.posted_minor - account.held_minor)
 
 
-def card_event(root: str, type_: str, card: Card) -> Event:
+def card_event(command: CreateCard | ChangeCard, type_: str, card: Card) -> Event:
     """``card.created`` and ``card.updated``: the card without the cardholder's personal data."""
-    return event(derive(root, Derived.EVENT_FIRST), type_, card_view(card))
+    return event(derive(command.id, Derived.EVENT_FIRST), type_, _card_data(command, card))
 
 
-def replacement_events(root: str, card: Card, reason: str, now_ms: int) -> tuple[Event, ...]:
-    """``card.updated`` and ``card.replaced`` of the replaced ``card``. ``root`` is the replacement's id, from
-    which its own ``card.created`` has the first event id."""
+def _card_data(command: CreateCard | ChangeCard | ReplaceCard, card: Card) -> dict[str, Any]:
+    return card_view(card) | {"external_ref": command.external_ref, "metadata": command.metadata}
+
+
+def replacement_events(command: ReplaceCard, card: Card, now_ms: int) -> tuple[Event, ...]:
+    """``card.updated`` and ``card.replaced`` of the replaced ``card``. The first event id of ``command``
+    belongs to the replacement's ``card.created``."""
     data = {
         "card_id": card.id,
         "replaced_by": card.replaced_by,
-        "reason": reason,
+        "reason": command.reason,
         "state": card.state,
         "programme_id": card.programme_id,
         "cardholder_id": card.cardholder_id,
         "occurred_at": to_text(now_ms),
     }
     return (
-        event(derive(root, Derived.EVENT_SECOND), "card.updated", card_view(card)),
-        event(derive(root, Derived.EVENT_THIRD), "card.replaced", data),
+        event(derive(command.id, Derived.EVENT_SECOND), "card.updated", _card_data(command, card)),
+        event(derive(command.id, Derived.EVENT_THIRD), "card.replaced", data),
     )
 
 

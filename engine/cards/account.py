@@ -65,11 +65,19 @@ def post(account: Account, amount_minor: int) -> None:
     account.posted_minor += amount_minor
 
 
+def available_minor(account: Account, now_ms: int) -> int:
+    """The available balance as of ``now_ms``: holds past their expiry do not count."""
+    return account.posted_minor - _open_minor(account, now_ms)
+
+
+def _open_minor(account: Account, now_ms: int) -> int:
+    return account.held_minor - sum(hold.amount_minor for hold in account.expired_holds(now_ms))
+
+
 def balance_view(account: Account | None, card_id: str, currency: str, now_ms: int) -> dict[str, Any]:
     """The public balance of a card as of ``now_ms``; an unfunded card has zeros and a null account."""
-    expired_minor = sum(hold.amount_minor for hold in account.expired_holds(now_ms)) if account else 0
     posted_minor = account.posted_minor if account else 0
-    held_minor = account.held_minor - expired_minor if account else 0
+    held_minor = _open_minor(account, now_ms) if account else 0
     return {
         "card_id": card_id,
         "account_id": account.id if account else None,

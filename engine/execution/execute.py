@@ -16,10 +16,10 @@ from engine.authorization.effects import (
     BalanceDeclared,
     HoldLapsed,
 )
-from engine.authorization.events import follow_up_events, load_posted
+from engine.authorization.events import follow_up_events
 from engine.authorization.evolve import evolve
 from engine.authorization.executed import NOT_FOUND, CommandContext, Executed, apply, lapse_expired_holds
-from engine.authorization.follow_up import RULES, FollowUpRecord, FollowUpResult, transfer
+from engine.authorization.follow_up import RULES, FollowUpRecord, FollowUpResult
 from engine.authorization.presentment import present
 from engine.authorization.reversal import reverse
 from engine.cards.account import balance_view
@@ -42,17 +42,18 @@ from engine.commands import (
     ReadBalance,
     ReplaceCard,
     Reverse,
+    ReverseTransfer,
     SetCardholderStatus,
+    Transfer,
 )
 from engine.execution.issuing import change, set_cardholder_status
 from engine.execution.replacing import replace
-from engine.ids import Derived, derive
+from engine.execution.transfers import execute_transfer
 from engine.instant import day_label
-from engine.limits import AMOUNT_MINOR_MAX
-from engine.money import format_minor
 from engine.replies import Done, Problem, WireAnswer
 
 _FOLLOW_UPS = (Reverse, Present, Advise)
+_TRANSFERS = (Load, Transfer, ReverseTransfer)
 
 
 def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Executed:
@@ -77,8 +78,8 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
         return set_cardholder_status(command, card)
     if isinstance(command, DeclareBalance):
         return _declare_balance(command, card, now_ms)
-    if isinstance(command, Load):
-        return _load(command, context, now_ms)
+    if isinstance(command, _TRANSFERS):
+        return execute_transfer(command, context, now_ms)
     assert isinstance(command, ReadBalance)
     return Executed(Done(200, balance_view(context.account, card.id, card.currency, now_ms)))
 
@@ -156,27 +157,3 @@ def _declare_balance(command: DeclareBalance, card: Card, now_ms: int) -> Execut
     effects = (BalanceDeclared(declared),)
     evolve(card, None, None, effects)
     return Executed(Done(200, declared_balance_view(card.id, card.currency, declared)), True, effects)
-
-
-def _load(command: Load, context: CommandContext, now_ms: int) -> Executed:
-    account = context.account
-    if account is None:
-        return Executed(Problem(409, "card-not-funded", "The card has no funding account."))
-    if command.currency != account.currency:
-        return Executed(
-            Problem(400, "currency-mismatch", "The amount is not in the currency of the card's account.")
-        )
-    if account.posted_minor + command.amount_minor > AMOUNT_MINOR_MAX:
-        return Executed(Problem(409, "balance-limit-exceeded", "The balance would exceed what can be kept."))
-    lapsed = lapse_expired_holds(context, now_ms)
-    source = derive(context.programme.id, Derived.FUNDING_SOURCE)
-    credit = transfer(command.id, source, "credit", command.amount_minor, None)
-    apply(context, lapsed, (credit,))
-    event = load_posted(command, account, credit, now_ms)
-    body = {
-        "entry_id": credit.credit_entry_id,
-        "account_id": account.id,
-        "amount": {"amount": format_minor(command.amount_minor), "currency": account.currency},
-        "available": format_minor(account.posted_minor - account.held_minor),
-    }
-    return Executed(Done(201, body), True, (*lapsed, credit), (event,))

@@ -74,7 +74,7 @@ def issue(command: CreateCard, card: Card, account: Account | None) -> Executed:
     opened = command.account_id if command.opens_account else None
     if opened and account is not None:
         account.version += 1
-    event = card_event(command.id, "card.created", card)
+    event = card_event(command, "card.created", card)
     effects: tuple[Effect, ...] = (CardIssued(card, opened),)
     if card.declared is not None:
         effects += (BalanceDeclared(card.declared),)
@@ -102,7 +102,7 @@ def change(command: ChangeCard, card: Card) -> Executed:
         return Executed(Done(200, card_view(card)))
     effects = (CardChanged(state, reason, controls),)
     evolve(card, None, None, effects)
-    event = card_event(command.id, "card.updated", card)
+    event = card_event(command, "card.updated", card)
     return Executed(Done(200, card_view(card)), True, effects, (event,))
 
 

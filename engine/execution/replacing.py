@@ -35,7 +35,7 @@ def replace(command: ReplaceCard, card: Card, now_ms: int) -> Executed:
     reason = card.state_reason if card.state == state else command.reason
     effects = (CardChanged(state, reason, card.controls), CardReplaced(command.id, command.reason))
     evolve(card, None, None, effects)
-    events = replacement_events(command.id, card, command.reason, now_ms)
+    events = replacement_events(command, card, now_ms)
     reply = Done(201, card_view(card_of(issued, now_ms)))
     return Executed(reply, True, effects, events, issues=issued)
 
@@ -65,6 +65,8 @@ def _replacement(command: ReplaceCard, card: Card) -> CreateCard:
         state=command.state,
         controls=card.controls,
         cardholder_active=False,
+        external_ref=command.external_ref,
+        metadata=command.metadata,
         continues=Continuation(
             card_id=card.id,
             day=card.day,

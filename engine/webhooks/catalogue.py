@@ -21,6 +21,7 @@ from engine.webhooks.schemas import (
     MERCHANT,
     MERCHANT_AMOUNT,
     MERCHANT_CURRENCY,
+    METADATA,
     SIGNED_AMOUNT,
     TEXT,
     Schema,
@@ -140,7 +141,9 @@ _ENTRY_POSTED: Final = record(
         "asset": CURRENCY,
         "available": described(SIGNED_AMOUNT, "As of this event."),
         "occurred_at": INSTANT,
-    }
+    },
+    # Events of earlier releases have no transfer id.
+    {"transfer_id": ID},
 )
 _CARD: Final = record(
     {
@@ -163,6 +166,8 @@ _CARD: Final = record(
         "replaces": described(or_null(ID), "The card that this one replaces."),
         "replaced_by": described(or_null(ID), "The card that replaces this one."),
         "created_at": INSTANT,
+        "external_ref": or_null(TEXT),
+        "metadata": METADATA,
     }
 )
 _CARD_REPLACED: Final = record(
@@ -189,6 +194,8 @@ _CARD_PRODUCT: Final = record(
         "kyc_flow": or_null(TEXT),
         "status": choice("active", "retired"),
         "created_at": INSTANT,
+        "external_ref": or_null(TEXT),
+        "metadata": METADATA,
     }
 )
 _CARDHOLDER: Final = {
@@ -302,9 +309,15 @@ _TYPES: Final = (
         " the same cause.",
         _CARD_REPLACED,
     ),
-    EventType("card.updated", "live", "The state or the controls of a card changed.", _CARD),
+    EventType("card.updated", "live", "The state, the controls or the metadata of a card changed.", _CARD),
     EventType("card_product.created", "live", "A card product was created.", _CARD_PRODUCT),
     EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),
+    EventType(
+        "card_product.updated",
+        "live",
+        "The reference or the metadata of a card product changed.",
+        _CARD_PRODUCT,
+    ),
     EventType("cardholder.created", "live", "A cardholder was created.", record(_CARDHOLDER)),
     EventType(
         "cardholder.erased",

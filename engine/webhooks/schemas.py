@@ -60,6 +60,7 @@ def record(members: dict[str, Schema], optional: dict[str, Schema] | None = None
     }
 
 
+METADATA: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 CURRENCY: Final = choice("EUR", "GBP", "USD")
 MERCHANT: Final = record({"name": TEXT, "country": or_null(COUNTRY)})
 CONTROL: Final = record(

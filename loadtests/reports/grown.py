@@ -12,7 +12,9 @@ from loadtests.reports.plots import lines
 from loadtests.reports.text import table
 
 COST_TARGET: Final = 1.15
-"""Allowed cost of a decision with the most cards, relative to the cost with the fewest."""
+"""Allowed cost of a decision at the largest size, relative to the cost at the smallest."""
+JUDGED: Final = ("cards", "holds")
+"""The series with this target."""
 BYTES_TARGET: Final = 2_048
 """Memory of one active card."""
 
@@ -112,7 +114,7 @@ class Grown(msgspec.Struct, kw_only=True):
         rows = []
         for each in self.series:
             if each.growth is not None and not each.unit:
-                target = f"≤ {COST_TARGET:g}" if each.name == "cards" else ""
+                target = f"≤ {COST_TARGET:g}" if each.name in JUDGED else ""
                 reached = "" if not target else "reached" if each.growth <= COST_TARGET else "missed"
                 last, first = each.points[-1].size, each.points[0].size
                 about = f"{each.name}: cost at {last:,} ÷ at {first:,}"

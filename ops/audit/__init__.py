@@ -27,6 +27,7 @@ from ops.audit.presentments import PRESENTMENTS
 from ops.audit.replacements import REPLACEMENTS
 from ops.audit.replay import replay_cards, rows_agree
 from ops.audit.stand_in import STAND_IN
+from ops.audit.transfers import TRANSFERS
 from ops.audit.webhooks import WEBHOOKS
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -63,7 +64,9 @@ _SAME_ANSWERS: Final = "replaying a card's journal gives the same answers"
 _SAME_STATE: Final = "replaying a card's journal gives the same counters, balance and transactions"
 
 # Each statement returns rows (subject, holds) for all subjects of its promise.
-PROMISES: Final = BOOKS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS | REPLACEMENTS
+PROMISES: Final = (
+    BOOKS | TRANSFERS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS | REPLACEMENTS
+)
 
 
 async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:

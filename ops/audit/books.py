@@ -7,6 +7,7 @@ from typing import Final
 from engine.limits import EVENT_RETENTION_DAYS
 from ops.audit.decided import DECIDED, EVENT_OF_COMMAND
 from ops.audit.replacements import CONTINUED
+from ops.audit.settlement import SETTLEMENT
 
 BOOKS: Final[dict[str, str]] = {
     "the held balance is the sum of the open holds": """
@@ -130,6 +131,7 @@ BOOKS: Final[dict[str, str]] = {
         FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id
         WHERE s.authorization_id IS NOT NULL AND s.operation = 'spend'
             AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
+    "settlement reports equal the ledger": SETTLEMENT,
     # A late reversal may take up to a minute.
     "simulations answered with 91 or 96 hold nothing": """
         SELECT s.id, s.response_code NOT IN ('91', '96') OR s.decided_at > now() - interval '1 minute'

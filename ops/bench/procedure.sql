@@ -511,7 +511,8 @@ BEGIN
         INSERT INTO transactions SELECT m.id, m.tenant_id, m.live, m.card_id, m.cardholder_id, m.programme_id,
             m.seq, 'purchase', CASE WHEN m.reason IS NULL THEN 'pending' ELSE 'declined' END,
             CASE WHEN m.reason IS NULL THEN m.hold_id END, m.currency, m.amount_minor, m.approved_minor,
-            m.approved_minor, 0, 0, m.reason, m.at, m.at, m.network_txn_id, m.day, m.approved_minor, NULL
+            m.approved_minor, 0, 0, m.reason, m.at, m.at, m.network_txn_id, m.day, m.approved_minor, NULL, m.mcc,
+            m.rrn
         FROM made m),
     held AS (
         INSERT INTO holds SELECT m.hold_id, m.account_id, m.card_id, m.id, m.approved_minor, 'held', m.expires_at

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -76,6 +77,8 @@ class Rig:
         self.further_crowd: Crowd
         """Shoppers of the other programmes."""
         self.callers: IdempotentCallers
+        self.transfer_account: Account
+        """A card that is used for transfers only."""
         self.flapping = DelegatedProgramme("Flapping", FLAPPING_BUDGET, FLAPPING_MAX)
         self.budgeted = DelegatedProgramme("Budgeted", BUDGET, SPEND_MAX)
         self.budgeted_terminals: list[Terminal] = []
@@ -174,8 +177,9 @@ class Rig:
         for number in range(2):
             with self.client(number) as api:
                 programme = api.programs.create(name="Keys", currency="EUR")["id"]
-                card = new_cards(api, programme, 1)[0]
+                card, spare = new_cards(api, programme, 2)
                 accounts.append(Account(self._token(number), programme, new_product(api, programme), card))
+                self.transfer_account = replace(accounts[-1], card_id=spare)
         with self.client() as api:
             managed = self._managed = api.programs.create(name="Chaos", currency="EUR")["id"]
             gateway = api.programs.create(name="Own ledger", currency="EUR", mode="gateway")["id"]

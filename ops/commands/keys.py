@@ -20,6 +20,7 @@ from actors.vault import Vault, VaultError
 from actors.webhooks.signing_secrets import SEAL as WEBHOOK
 from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
 from ops.commands.kyc import rewrap
+from ops.database.operator_acts import on_installation, record
 
 BATCH: Final = 500
 KEY_ID: Final = "substring({column} from 2 for 4)"
@@ -85,19 +86,22 @@ async def status(dsn: str, vault: Vault) -> list[tuple[str, Counter[int | None]]
         await connection.close(timeout=10)
 
 
-async def reseal(dsn: str, vault: Vault) -> list[tuple[str, int]]:
+async def reseal(dsn: str, vault: Vault, operator: str) -> list[tuple[str, int]]:
     """Seal values of older keys under the current one, while the installation runs; returns the number of
     each kind. Raises KeysError; values sealed before the error stay sealed."""
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
+        await record(connection, operator, on_installation("reseal_secrets", {"phase": "begun"}))
         moved = [
             (each.name, await _reseal(connection, vault, each))
             for each in COLUMNS
             if each.purpose is not None
         ]
+        done = {"phase": "done", "resealed": dict(moved)}
+        await record(connection, operator, on_installation("reseal_secrets", done))
     finally:
         await connection.close(timeout=10)
-    return [*moved, ("data keys of applicants", await rewrap(dsn, vault))]
+    return [*moved, ("data keys of applicants", await rewrap(dsn, vault, operator))]
 
 
 async def _reseal(connection: Connection, vault: Vault, each: Sealed) -> int:

@@ -25,7 +25,9 @@ from api.kyc.erasure import erase as erase_check
 from engine.ids import is_id
 from engine.kyc.flows import EVIDENCE, PURPOSE_OF, PURPOSES
 from engine.kyc.images import media_type_of
+from ops.database.operator_acts import OperatorAct, on_installation, record
 
+KIND: Final = "kyc_check"
 READER: Final = re.compile(r"[\w.@+-][\w.@+ -]{0,99}")
 
 _OF_CARDHOLDER: Final = "SELECT id::text FROM kyc_checks WHERE cardholder_id = $1::uuid ORDER BY id"
@@ -43,7 +45,9 @@ class KycError(Exception):
     """The request cannot be carried out. The message is one line without values."""
 
 
-async def erase(dsn: str, *, check_id: str | None = None, cardholder_id: str | None = None) -> int:
+async def erase(
+    dsn: str, operator: str, *, check_id: str | None = None, cardholder_id: str | None = None
+) -> int:
     """Destroy the data keys of one check, or of all checks of a cardholder; returns the number of checks
     erased now.
 
@@ -57,14 +61,14 @@ async def erase(dsn: str, *, check_id: str | None = None, cardholder_id: str | N
         count = 0
         for id_ in ids:
             async with connection.transaction():
-                count += await _erase_one(connection, id_)
+                count += await _erase_one(connection, operator, id_)
         # Without VACUUM the server keeps the overwritten row versions for a while.
         await connection.execute("VACUUM kyc_data_keys, kyc_values")
         return count
 
 
 async def read(
-    dsn: str, vault: Vault, *, check_id: str, purpose: str, reader: str
+    dsn: str, vault: Vault, operator: str, *, check_id: str, purpose: str, reader: str
 ) -> tuple[dict[str, str], dict[str, bytes]]:
     """The values of a check for ``purpose``: texts and pictures, by field. ``reader``: who reads.
 
@@ -75,7 +79,10 @@ async def read(
     if not READER.fullmatch(reader):
         raise KycError("the reader must be a name of up to 100 letters")
     async with _connected(dsn) as connection:
-        await _find(connection, check_id)
+        row = await _find(connection, check_id)
+        shown = {"purpose": purpose, "reader": reader}
+        act = OperatorAct("read_kyc_data", KIND, check_id, None, shown, (row["tenant_id"], row["live"]))
+        await record(connection, operator, act)
         fields = [name for name, of in PURPOSE_OF.items() if of == purpose]
         who = f"operator {reader}"
         try:
@@ -88,15 +95,18 @@ async def read(
     return {name: value.decode() for name, value in values.items() if name not in pictures}, pictures
 
 
-async def rewrap(dsn: str, vault: Vault) -> int:
+async def rewrap(dsn: str, vault: Vault, operator: str) -> int:
     """Seal every data key under the current master key; returns how many were under an older one."""
     moved = 0
     async with _connected(dsn) as connection:
+        await record(connection, operator, on_installation("rewrap_kyc_keys", {"phase": "begun"}))
         for row in await connection.fetch(_KEYS):
             newer = applicant_data.rewrapped(vault, row["check_id"], row["purpose"], row["wrapped"])
             if newer is not None:
                 await connection.execute(_REWRAP, row["check_id"], row["purpose"], row["wrapped"], newer)
                 moved += 1
+        done = {"phase": "done", "resealed": moved}
+        await record(connection, operator, on_installation("rewrap_kyc_keys", done))
     return moved
 
 
@@ -116,9 +126,13 @@ def write_pictures(pictures: dict[str, bytes], folder: Path) -> list[Path]:
     return written
 
 
-async def _erase_one(connection: Connection, check_id: str) -> int:
+async def _erase_one(connection: Connection, operator: str, check_id: str) -> int:
     row = await _find(connection, check_id, lock=True)
-    return int(await erase_check(connection, row, _now_ms()))
+    if not await erase_check(connection, row, _now_ms()):
+        return 0
+    states, of = ({"erased": False}, {"erased": True}), (row["tenant_id"], row["live"])
+    await record(connection, operator, OperatorAct("erase_kyc_check", KIND, check_id, *states, of))
+    return 1
 
 
 async def _checks_of(connection: Connection, cardholder_id: str) -> list[str]:

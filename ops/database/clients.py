@@ -1,34 +1,53 @@
-"""Tenants and their API clients. They are created on the command line, never through the API.
+"""Tenants and their API clients, from the command line: the first owner of a tenant, and whatever an owner
+cannot do through the API (``/v1/clients``).
 
 The return value is the only place where a secret appears; the database keeps a keyed digest of it.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import asyncpg
 
 from actors.ids import new_id
 from actors.vault import Vault
-from engine.scopes import DEFAULT_SCOPES, MODES, ROLES, SCOPES, Mode, Role
+from api.access.credentials import digest_of, new_client_id, new_secret
+from engine.scopes import MODES, ROLES, SCOPES, Mode, Role, default_scopes
+from ops.database.operator_acts import OperatorAct, record
 from ops.embedded.passwords import write_private
 
-SECRET_PURPOSE: Final = "client-secret"
 TENANT_NAME_CHARACTERS_MAX: Final = 100
+START: Final = "stanchion up"
+"""The operator in whose name the demo clients are created."""
 
-# Clients of a new installation: two separate tenants, both roles, both modes.
+# Clients of a new installation: two separate tenants, all roles, both modes.
 DEMO_CLIENTS: Final[tuple[tuple[str, Mode, Role], ...]] = (
     ("demo", "test", "admin"),
     ("demo", "test", "user"),
     ("demo", "live", "admin"),
     ("rival", "test", "admin"),
+    ("demo", "test", "owner"),
+    ("demo", "live", "owner"),
+    ("rival", "test", "owner"),
 )
+
+_TENANT: Final = "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
+_CLIENT: Final = """
+    INSERT INTO clients (id, tenant_id, client_id, secret_digest, mode, role, owner, scopes)
+    SELECT $1, tenants.id, $3, $4, $5, $6, $7, $8 FROM tenants WHERE tenants.name = $2
+    RETURNING tenant_id::text
+"""
+_REVOKE: Final = """
+    UPDATE clients SET revoked_at = now() WHERE client_id = $1 AND revoked_at IS NULL
+    RETURNING id::text, tenant_id::text, live, owner
+"""
+_OWNERS: Final = """
+    SELECT count(*) FROM clients WHERE tenant_id = $1::uuid AND live = $2 AND owner AND revoked_at IS NULL
+"""
 
 
 class ClientError(Exception):
@@ -55,34 +74,39 @@ async def create_client(
     tenant: str,
     mode: str,
     role: str,
+    operator: str,
     scopes: tuple[str, ...] = (),
 ) -> ClientCredentials:
-    """Create a client of ``tenant``, and the tenant if it is new. No scopes = the default set. Raises
-    ClientError."""
+    """Create a client of ``tenant``, and the tenant if it is new, in the name of ``operator``. No scopes =
+    the role's default ones. Raises ClientError."""
     _check(tenant, mode, role, scopes)
-    identifier = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
     credentials = ClientCredentials(
         name=tenant,
         mode=mode,
-        client_id=f"cl_{mode}_{identifier}",
-        client_secret=f"sk_{secrets.token_urlsafe(32)}",
+        client_id=new_client_id(cast(Mode, mode)),
+        client_secret=new_secret(),
         role=role,
-        scopes=tuple(scope for scope in SCOPES if scope in (scopes or DEFAULT_SCOPES)),
+        scopes=tuple(scope for scope in SCOPES if scope in (scopes or default_scopes(role))),
     )
+    id_, owner = new_id(), role == "owner"
     async with connection.transaction():
-        await connection.execute(
-            "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", new_id(), tenant
-        )
-        await connection.execute(
-            "INSERT INTO clients (id, tenant_id, client_id, secret_digest, mode, role, scopes)"
-            " SELECT $1, tenants.id, $3, $4, $5, $6, $7 FROM tenants WHERE tenants.name = $2",
-            new_id(),
+        await connection.execute(_TENANT, new_id(), tenant)
+        tenant_id = await connection.fetchval(
+            _CLIENT,
+            id_,
             tenant,
             credentials.client_id,
-            vault.digest(SECRET_PURPOSE, credentials.client_secret.encode()),
+            digest_of(vault, credentials.client_secret),
             mode,
-            role,
+            "admin" if owner else role,
+            owner,
             list(credentials.scopes),
+        )
+        shown = {"id": id_, "client_id": credentials.client_id, "role": role, "scopes": credentials.scopes}
+        await record(
+            connection,
+            operator,
+            OperatorAct("create_client", "client", id_, None, shown, (tenant_id, mode == "live")),
         )
     return credentials
 
@@ -99,45 +123,49 @@ def _check(tenant: str, mode: str, role: str, scopes: tuple[str, ...]) -> None:
         raise ClientError(f"unknown scope: {', '.join(unknown)}; scopes are {' '.join(SCOPES)}")
 
 
-async def revoke_client(dsn: str, client_id: str) -> None:
-    """Revoke a client for ever: it gets no more tokens, and those it has become invalid within a second.
-    Raises ClientError when it does not exist or is already revoked."""
+async def revoke_client(dsn: str, client_id: str, operator: str) -> bool:
+    """Revoke a client for ever, also the last owner: it gets no more tokens, and those it has become invalid
+    within a second. Returns whether its tenant still has an owner in the client's mode, or has had none.
+    Raises ClientError when the client does not exist or is already revoked."""
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
-        revoked = await connection.fetchval(
-            "UPDATE clients SET revoked_at = now() WHERE client_id = $1 AND revoked_at IS NULL"
-            " RETURNING true",
-            client_id,
-        )
+        async with connection.transaction():
+            row = await connection.fetchrow(_REVOKE, client_id)
+            if row is None:
+                raise ClientError("no active client has this id")
+            of = row["tenant_id"], row["live"]
+            states = {"status": "active"}, {"status": "revoked"}
+            await record(connection, operator, OperatorAct("revoke_client", "client", row["id"], *states, of))
+            return not row["owner"] or await connection.fetchval(_OWNERS, *of) > 0
     finally:
         await connection.close(timeout=10)
-    if not revoked:
-        raise ClientError("no active client has this id")
 
 
 async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[ClientCredentials]:
     """The demo clients of an installation, created on its first start and kept in ``path`` with their
     secrets.
 
-    They are created again when the database does not know them, so that the clients in ``run.json`` always
-    work.
+    Those that the database does not know, or that ``path`` lacks, are created: the clients in ``run.json``
+    always work.
     """
     connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
     try:
-        stored = read_clients(path)
-        known = await connection.fetchval(
-            "SELECT count(*) FROM clients WHERE client_id = ANY($1) AND revoked_at IS NULL",
-            [credentials.client_id for credentials in stored],
+        stored = {(each.name, each.mode, each.role): each for each in read_clients(path)}
+        known = await connection.fetch(
+            "SELECT client_id FROM clients WHERE client_id = ANY($1) AND revoked_at IS NULL",
+            [credentials.client_id for credentials in stored.values()],
         )
-        if stored and known == len(stored):
-            return stored
+        active = {row["client_id"] for row in known}
         made = [
-            await create_client(connection, vault, tenant=tenant, mode=mode, role=role)
+            found
+            if (found := stored.get((tenant, mode, role))) is not None and found.client_id in active
+            else await create_client(connection, vault, tenant=tenant, mode=mode, role=role, operator=START)
             for tenant, mode, role in DEMO_CLIENTS
         ]
     finally:
         await connection.close(timeout=10)
-    write_private(path, json.dumps([asdict(credentials) for credentials in made], indent=2) + "\n")
+    if made != list(stored.values()):
+        write_private(path, json.dumps([asdict(credentials) for credentials in made], indent=2) + "\n")
     return made
 
 

@@ -42,6 +42,7 @@ from actors.sqlstates import STATEMENT_FAILURES
 from actors.vault import Vault, VaultError
 from ops.database.cardholder_sealing import seal_cardholders
 from ops.database.key_check import KeyCheckError
+from ops.database.list_filters import prepare_list_filters
 
 FOLDER: Final = Path(__file__).parents[1] / "migrations"
 FUNCTIONS: Final = Path(__file__).parents[2] / "actors"
@@ -80,7 +81,8 @@ class MigrationError(Exception):
 Keys: TypeAlias = Callable[[], Vault]
 """Builds the vault. Called only if a step has values to seal. Raises VaultError."""
 PREPARED: Final[dict[str, Callable[[str, Keys], Awaitable[object]]]] = {
-    "cardholder_clear_columns": seal_cardholders
+    "cardholder_clear_columns": seal_cardholders,
+    "list_filters": prepare_list_filters,
 }
 """Steps by the name of the migration that needs them first. A step takes the DSN and the keys."""
 
@@ -176,6 +178,17 @@ async def migrate(
         return applied + await _apply_functions(connection, repeatable, before_only=before_only)
     finally:
         await connection.close(timeout=10)
+
+
+def applied_line(applied: list[str]) -> str:
+    """What ``migrate`` has applied, as a sentence: migrations and functions apart."""
+    functions = {each.name for each in load_functions()}
+    counts = (
+        (sum(name not in functions for name in applied), "migration"),
+        (sum(name in functions for name in applied), "database function"),
+    )
+    parts = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
+    return f"Applied {' and '.join(parts)}."
 
 
 async def _prepare(migration: Migration, dsn: str, keys: Keys) -> None:

@@ -14,7 +14,7 @@ import asyncpg
 
 from ops.database.migrate import CONNECT_SECONDS_MAX, LOCK, MigrationError, one_line
 
-APPEND_ONLY: Final = ("card_replacements", "journal", "ledger_entries", "kyc_accesses")
+APPEND_ONLY: Final = ("audit_log", "card_replacements", "journal", "ledger_entries", "kyc_accesses")
 """Tables in which rows are inserted and read only."""
 NEVER_DELETED: Final = (
     "accounts",

@@ -20,7 +20,7 @@ def main() -> None:
         var_dir = Path(folder) / "var"
         with RunningInstallation(var_dir, {"STANCHION_AUTO_CLEAR_SECONDS": "0"}) as found:
             owner = next(
-                each for each in found["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
+                each for each in found["tenants"] if (each["mode"], each["role"]) == ("test", "owner")
             )
             client = _client(owner["name"], var_dir)
             examples = record(found["base_url"], client, var_dir, found["vision_url"])

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
 
 from stanchion import Client, Money, StanchionError, money
 from stanchion.inputs import SpendFields, SubmissionFields
@@ -49,8 +50,11 @@ def walk(api: Client, receiver: str) -> None:
     endpoint_id = _endpoint(api, receiver)
     _side_paths(api, card)
     _sale(api, card)
+    _books(api, programme)
+    _money(api, card)
     _events(api, endpoint_id)
     _endpoint_ends(api, endpoint_id)
+    _clients(api, card)
 
 
 def _stand_in(api: Client, receiver: str) -> None:
@@ -110,6 +114,7 @@ def _product(api: Client, programme: Programme) -> CardProduct:
         ],
     )
     _first(api.card_products.list(programme_id=programme["id"], page_size=PAGE))
+    api.card_products.update(product["id"], external_ref="virtual-2026")
     return api.card_products.get(product["id"])
 
 
@@ -146,7 +151,12 @@ def _identity(api: Client, holder: Cardholder) -> None:
 
 
 def _card(api: Client, product: CardProduct, holder: Cardholder) -> Card:
-    card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
+    card = api.cards.create(
+        card_product_id=product["id"],
+        cardholder_id=holder["id"],
+        external_ref="card-4711-1",
+        metadata={"cost_centre": "4711"},
+    )
     api.cards.load(card["id"], eur("100.00"))
     api.cards.cvv2(card["id"])
     api.cards.reveal(card["id"], parent_origins=["https://app.example.com"])
@@ -191,8 +201,54 @@ def _sale(api: Client, card: Card) -> None:
     if transaction_id is None:
         raise StanchionError("a decided sale names no transaction")
     _first(api.transactions.list(card_id=card["id"], page_size=PAGE))
+    _first(api.simulations.list(card_id=card["id"], operation="spend", page_size=1))
+    api.transactions.update(transaction_id, metadata={"invoice": "2026-1187"})
     api.transactions.replay(transaction_id)
     api.transactions.get(transaction_id)
+
+
+def _books(api: Client, programme: Programme) -> None:
+    begin = datetime.fromisoformat(programme["created_at"])
+    day = begin.astimezone(ZoneInfo(programme["timezone"])).strftime("%Y-%m-%d")
+    api.settlement_reports.get(programme["id"], day)
+    window = (begin, begin + timedelta(days=1))
+    begin_text, end_text = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in window)
+    export = api.exports.create("transactions", begin_text, end_text)
+    _first(api.exports.list(page_size=PAGE))
+    api.exports.wait(export["id"])
+
+
+def _clients(api: Client, card: Card) -> None:
+    api.clients.create(role="user", name="Shop", scopes=["cards:read"])
+    made = api.clients.create(role="admin", name="Back office", scopes=["cards:read", "cards:write"])
+    _first(api.clients.list(status="active", page_size=PAGE))
+    api.clients.rotate_secret(made["id"], overlap_hours=24)
+    api.clients.get(made["id"])
+    api.clients.revoke(made["id"])
+    _first(api.audit_log.list(object_id=card["id"], act="update_card", page_size=PAGE))
+
+
+def _money(api: Client, card: Card) -> None:
+    """A payment to the card's account, and a fee that was a mistake."""
+    account_id = card["funding_account_id"]
+    if account_id is None:
+        raise StanchionError("the card has no account")
+    fee = api.transfers.create(account_id=account_id, direction="debit", amount=eur("2.00"), kind="fee")
+    api.transfers.reverse(fee["id"])
+    paid = api.transfers.create(
+        account_id=account_id,
+        direction="credit",
+        amount=eur("250.00"),
+        kind="load",
+        external_ref="payment-2026-118",
+        description="Salary for November",
+        metadata={"payroll_run": "2026-11"},
+    )
+    api.transfers.get(paid["id"])
+    _first(api.transfers.list(account_id=account_id, page_size=PAGE))
+    _first(api.ledger_entries.list(account_id=account_id, page_size=PAGE))
+    _first(api.accounts.list(programme_id=card["programme_id"], page_size=PAGE))
+    api.accounts.get(account_id)
 
 
 def _spend(card: Card, amount: str) -> SpendFields:

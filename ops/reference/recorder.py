@@ -15,11 +15,13 @@ Json = dict[str, Any]
 
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
+_SIGNATURE: Final = re.compile(r"signature=[0-9a-f]{64}")
 _BEGIN: Final = datetime(2026, 11, 21, 10, 15, 30, 123000, UTC)
 # Recognisable as an example, so that it is not mistaken for a leaked secret.
 _SECRETS: Final = {
     "access_token": "tok_an-example-and-no-token",
     "secret": "whsec_an-example-and-no-secret",
+    "client_secret": "sk_an-example-and-no-secret",
     "decision_secret": "decsec_an-example-and-no-secret",
     "capture_session_token": "cap_an-example-and-no-token",
 }
@@ -63,6 +65,7 @@ class Recorder:
         text = json.dumps(recorded)
         for secret, shown in (_secrets_of(recorded) | dict(replacements)).items():
             text = text.replace(json.dumps(secret)[1:-1], shown)
+        text = _SIGNATURE.sub("signature=an-example-and-no-signature", text)
         text = _with_other_references(_REVEAL.sub("rvl_an-example-and-no-token", text))
         shown_: dict[str, Json] = json.loads(_with_other_instants(_with_other_ids(text)))
         return shown_

@@ -17,7 +17,7 @@ import structlog
 from actors.log import LOG_FILE
 
 POLL_SECONDS: Final = 0.25
-_PRINTED: Final = '"level": "info", "process": "supervisor"'
+_PRINTED: Final = '"level":"info","process":"supervisor"'
 """Marks lines that the supervisor prints itself."""
 _FIRST: Final = ("at", "level", "process", "event")
 

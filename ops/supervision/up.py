@@ -38,7 +38,8 @@ from actors.vault import Vault
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, ensure_demo_clients
 from ops.database.key_check import KeyCheckError, check_master_key
-from ops.database.migrate import migrate
+from ops.database.migrate import applied_line, migrate
+from ops.database.operator_acts import on_installation, operator_of, record_alone
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
@@ -240,7 +241,10 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     )
     if applied:
         _log.info("migrated", applied=applied)
-        _print(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
+        _print(applied_line(applied))
+        await record_alone(
+            owner, operator_of(settings), on_installation("migrate_database", {"applied": applied})
+        )
     await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)

@@ -49,6 +49,12 @@ def log() -> Any:
     return structlog.get_logger().bind()
 
 
+def test_values_that_the_fast_encoder_refuses_are_written(file: Path) -> None:
+    log().warning("odd", large=2**70, half="\ud800", number=1.5)
+    (line,) = lines(file)
+    assert (line["large"], line["half"], line["number"]) == (2**70, "\ud800", 1.5)
+
+
 def test_line_is_a_json_object_with_time_level_and_process(file: Path) -> None:
     log().warning("host_lost", incarnation="i-1")
     (line,) = lines(file)

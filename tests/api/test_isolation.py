@@ -21,6 +21,8 @@ SCOPES_OF_OPERATIONS = sorted({permission.scope for permission in PERMISSIONS.va
 async def resources(acme: Caller) -> dict[str, str]:
     """Create one object of each kind; returns the ids by kind."""
     card = await acme.funded_card()
+    (transfer,) = (await acme.get("/v1/transfers"))["data"]
+    (entry, _) = (await acme.get(f"/v1/ledger-entries?transfer_id={transfer['id']}"))["data"]
     spend = await acme.spend(card, "1.00")
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
@@ -33,12 +35,16 @@ async def resources(acme: Caller) -> dict[str, str]:
     check = await acme.post("/v1/kyc/checks", checked)
     reviewed = await acme.post("/v1/kyc/checks", checked | {"flow_key": "basic"})
     await submit(acme, reviewed, BASIC | {"family_name": "REVIEW"})
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
         "cardholders": card["cardholder_id"],
         "cards": card["id"],
         "accounts": card["funding_account_id"],
+        "transfers": transfer["id"],
+        "ledger-entries": entry["id"],
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
         "events": event["id"],
@@ -48,6 +54,7 @@ async def resources(acme: Caller) -> dict[str, str]:
         "stand-ins": stand_in["id"],
         "kyc-checks": check["id"],
         "kyc-reviews": reviewed["id"],
+        "exports": export["id"],
     }
 
 
@@ -71,6 +78,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", f"/v1/kyc/checks/{ids['kyc-checks']}/capture-sessions", {"kind": "flow"}),
         ("POST", f"/v1/kyc/checks/{ids['kyc-reviews']}/review", {"outcome": "passed"}),
         ("GET", f"/v1/card-products/{ids['card-products']}", None),
+        ("PATCH", f"/v1/card-products/{ids['card-products']}", {"external_ref": "Mine"}),
         ("POST", f"/v1/card-products/{ids['card-products']}/retire", None),
         ("GET", f"/v1/cardholders/{ids['cardholders']}", None),
         ("PATCH", f"/v1/cardholders/{ids['cardholders']}", {"given_name": "Mine"}),
@@ -81,6 +89,10 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("GET", f"/v1/cards/{ids['cards']}/declared-balance", None),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"state": "suspended"}),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
+        ("PATCH", f"/v1/cards/{ids['cards']}", {"metadata": {"a": "b"}}),
+        ("PATCH", f"/v1/transactions/{ids['transactions']}", {"metadata": {"a": "b"}}),
+        ("GET", f"/v1/exports/{ids['exports']}", None),
+        ("GET", f"/v1/settlement-reports?date=2026-01-01&programme_id={ids['programs']}", None),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("POST", f"/v1/cards/{ids['cards']}/reveal-sessions", None),
         ("GET", f"/v1/transactions/{ids['transactions']}", None),
@@ -103,6 +115,14 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", "/v1/cards", card | {"card_product_id": ids["card-products"]}),
         ("POST", "/v1/cards", card | {"cardholder_id": ids["cardholders"]}),
         ("POST", "/v1/cards", card | {"funding_account_id": ids["accounts"]}),
+        ("GET", f"/v1/accounts/{ids['accounts']}", None),
+        (
+            "POST",
+            "/v1/transfers",
+            {"account_id": ids["accounts"], "amount": money, "direction": "credit", "kind": "load"},
+        ),
+        ("GET", f"/v1/transfers/{ids['transfers']}", None),
+        ("POST", f"/v1/transfers/{ids['transfers']}/reverse", {"allow_negative": True}),
         ("POST", "/v1/simulated-loads", {"card_id": ids["cards"], "amount": money}),
         ("POST", "/v1/simulated-spends", spend | {"card_id": ids["cards"]}),
         (
@@ -131,6 +151,14 @@ def lists_for(ids: dict[str, str]) -> list[str]:
         f"/v1/transactions?card_id={ids['cards']}",
         f"/v1/transactions?cardholder_id={ids['cardholders']}",
         f"/v1/transactions?programme_id={ids['programs']}",
+        f"/v1/transactions?programme_id={ids['programs']}&mcc=5411",
+        f"/v1/simulated-spends?card_id={ids['cards']}",
+        f"/v1/accounts?programme_id={ids['programs']}",
+        f"/v1/transfers?account_id={ids['accounts']}",
+        f"/v1/transfers?programme_id={ids['programs']}",
+        f"/v1/ledger-entries?account_id={ids['accounts']}",
+        f"/v1/ledger-entries?authorization_id={ids['transactions']}",
+        f"/v1/ledger-entries?transfer_id={ids['transfers']}",
     ]
 
 
@@ -141,12 +169,17 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         "card-products",
         "cardholders",
         "cards",
+        "accounts",
+        "transfers",
         "transactions",
         "events",
         "webhook-endpoints",
+        "simulated-spends",
+        "exports",
     )
     return [
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
+        f"/v1/ledger-entries?account_id={own['accounts']}&starting_after={ids['ledger-entries']}",
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?starting_after={ids['deliveries']}",
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?event_id={ids['events']}",
         f"/v1/programs/{own['delegated-programs']}/stip-activity?{recent()}&starting_after={ids['stand-ins']}",
@@ -222,7 +255,7 @@ async def test_same_requests_succeed_with_own_ids(acme: Caller) -> None:
 
 @pytest.mark.parametrize("kept", SCOPES_OF_OPERATIONS)
 async def test_each_scope_permits_only_its_operations(running: Installation, tenant: str, kept: str) -> None:
-    caller = await running.caller(tenant, scopes=(kept,))
+    caller = await running.caller(tenant, role="owner", scopes=(kept,))
     for operation in operations():
         path = operation.path.replace("{id}", new_id())
         status = (

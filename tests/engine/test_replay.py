@@ -31,6 +31,8 @@ from engine.commands import (
     Present,
     ReadBalance,
     Reverse,
+    ReverseTransfer,
+    Transfer,
     reference_of_id,
     reference_of_message,
 )
@@ -41,7 +43,17 @@ from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.money import format_minor
 from engine.programmes.programme import ProgrammeConfig
-from tests.support.engine.build import NOW_MS, TENANT, account, an_id, card, key, programme, wire
+from tests.support.engine.build import (
+    NOW_MS,
+    TENANT,
+    account,
+    an_id,
+    card,
+    key,
+    posted_transfer,
+    programme,
+    wire,
+)
 
 FIRST, SECOND, ALONE, UNFUNDED = (an_id(0xC0 + number) for number in range(4))
 SHARED, OWN = an_id(0xAC1), an_id(0xAC2)
@@ -134,7 +146,8 @@ KINDS = (
     *("refund", "verify", "partial", "cvv2", "gamble", "dollars"),
     *("increment", "reverse", "reverse_partly", "present", "present_part", "advise", "expire", "sweep"),
     *("force_post", "present_refund", "reverse_early"),
-    *("load", "load", "controls", "suspend", "activate", "read", "steal", "zone", "suspend_programme"),
+    *("load", "load", "unload", "fee", "reverse_transfer"),
+    *("controls", "suspend", "activate", "read", "steal", "zone", "suspend_programme"),
 )
 steps = st.tuples(
     st.sampled_from(KINDS),
@@ -160,6 +173,12 @@ def command_of(step: Step, number: int, world: World) -> CardCommand:
     earlier = [reference for owner, reference in world.named if owner == card_id]
     reference = earlier[pick * len(earlier) // 10] if earlier else reference_of_message(key(9_999))
     ours: dict[str, Any] = about | {"tenant_id": TENANT, "live": False}
+    moved: dict[str, Any] = {
+        "account_id": ACCOUNT_OF[card_id] or an_id(9),
+        "amount_minor": amount_minor,
+        "currency": "EUR",
+    }
+    posted = posted_transfer(account_id=moved["account_id"], direction="credit" if pick % 2 else "debit")
     made: dict[str, Any] = {
         "spend": lambda: Authorize(**sale, **asked),
         "refund": lambda: Authorize(**sale, **asked, kind="refund"),
@@ -186,6 +205,9 @@ def command_of(step: Step, number: int, world: World) -> CardCommand:
         "expire": lambda: Expire(**ours, references=(reference,)),
         "sweep": lambda: Expire(**about),
         "load": lambda: Load(**ours, amount_minor=amount_minor * 3, currency="EUR"),
+        "unload": lambda: Transfer(**ours, **moved, direction="debit", kind="unload"),
+        "fee": lambda: Transfer(**ours, **moved, direction="debit", kind="fee", allow_negative=True),
+        "reverse_transfer": lambda: ReverseTransfer(**ours, transfer=posted, allow_negative=pick > 4),
         "controls": lambda: ChangeCard(**ours, controls=CONTROLS[pick % len(CONTROLS)]),
         "suspend": lambda: ChangeCard(**ours, state="suspended"),
         "activate": lambda: ChangeCard(**ours, state="active"),

@@ -1,15 +1,42 @@
-"""Scopes: read and write of each resource."""
+"""Roles in their order, and the scopes of each role."""
 
 from __future__ import annotations
 
-from engine.scopes import DEFAULT_SCOPES, MODES, RESOURCES, REVEAL, ROLES, SCOPES
+import pytest
+
+from engine.scopes import MODES, RESOURCES, ROLES, SCOPES, default_scopes, includes
 
 
 def test_each_resource_has_a_read_and_a_write_scope() -> None:
-    assert len(DEFAULT_SCOPES) == len(set(SCOPES)) - 1 == 2 * len(RESOURCES)
-    assert {"cards:read", "cards:write", "stip:read"} <= set(SCOPES)
-    assert (ROLES, MODES) == (("user", "admin"), ("test", "live"))
+    pairs = {f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")}
+    assert len(SCOPES) == len(set(SCOPES))
+    assert set(SCOPES) - pairs == {"audit:read", "cards:reveal"}
+    assert {"cards:read", "cards:write", "stip:write", "accounts:write", "rules:write"} <= pairs
+    assert (ROLES, MODES) == (("user", "admin", "owner"), ("test", "live"))
 
 
-def test_showing_card_numbers_is_in_no_default_set() -> None:
-    assert set(SCOPES) - set(DEFAULT_SCOPES) == {REVEAL}
+@pytest.mark.parametrize(
+    ("role", "included"),
+    [
+        ("user", ["user"]),
+        ("admin", ["user", "admin"]),
+        ("owner", ["user", "admin", "owner"]),
+        ("root", []),
+    ],
+)
+def test_a_role_includes_the_roles_below_it(role: str, included: list[str]) -> None:
+    assert [least for least in ROLES if includes(role, least)] == included
+
+
+@pytest.mark.parametrize(
+    ("role", "missing"),
+    [
+        ("user", {"audit:read", "clients:read", "clients:write", "cards:reveal"}),
+        ("admin", {"clients:read", "clients:write", "cards:reveal"}),
+        ("owner", {"cards:reveal"}),
+    ],
+)
+def test_default_scopes_are_those_that_the_role_can_use(role: str, missing: set[str]) -> None:
+    scopes = default_scopes(role)
+    assert set(SCOPES) - set(scopes) == missing
+    assert list(scopes) == [scope for scope in SCOPES if scope in scopes]

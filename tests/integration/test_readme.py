@@ -18,7 +18,17 @@ from tests.support.ops.pages import spans
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 GUIDES = ROOT / "ops/docs/guides"
-ORDER = ("README", "cards", "webhooks", "stand-in", "test-scenarios", "operating", "scaling")
+ORDER = (
+    "README",
+    "cards",
+    "records",
+    "accounts",
+    "webhooks",
+    "stand-in",
+    "test-scenarios",
+    "operating",
+    "scaling",
+)
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\.venv/bin/)?stanchion (.*)$", re.MULTILINE)
 SOURCE = re.compile(r"(?:actors|api|engine|loadtests|ops|tests)/[\w./-]+")

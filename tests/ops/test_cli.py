@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import asyncpg
 import pytest
 
 from actors.vault import Vault
-from engine.scopes import DEFAULT_SCOPES
-from ops.database.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
+from api.access.credentials import digest_of
+from engine.scopes import default_scopes
+from ops.database.clients import DEMO_CLIENTS, ensure_demo_clients
 
 ROOT = Path(__file__).parents[2]
 
@@ -127,14 +129,14 @@ async def test_a_new_client_is_printed_once_and_kept_as_a_digest(
     assert client["client_secret"].startswith("sk_")
     connection = await asyncpg.connect(database_url)
     row = await connection.fetchrow(
-        "SELECT clients.*, tenants.name FROM clients JOIN tenants ON tenants.id = tenant_id"
+        "SELECT clients.*, tenants.name AS tenant FROM clients JOIN tenants ON tenants.id = tenant_id"
         " WHERE client_id = $1",
         client["client_id"],
     )
     await connection.close()
     assert row is not None
-    assert row["secret_digest"] == vault.digest(SECRET_PURPOSE, client["client_secret"].encode())
-    assert (row["name"], row["mode"], row["role"], row["scopes"]) == (
+    assert row["secret_digest"] == digest_of(vault, client["client_secret"])
+    assert (row["tenant"], row["mode"], row["role"], row["scopes"]) == (
         "acme",
         "test",
         "user",
@@ -147,7 +149,7 @@ async def test_a_new_client_is_printed_once_and_kept_as_a_digest(
     ("change", "message"),
     [
         ({"--mode": "both"}, "the mode must be one of test, live"),
-        ({"--role": "root"}, "the role must be one of user, admin"),
+        ({"--role": "root"}, "the role must be one of user, admin, owner"),
         ({"--scope": "cards:delete"}, "unknown scope: cards:delete"),
         ({"--tenant": " "}, "a tenant's name must have 1 to 100 printable characters"),
     ],
@@ -163,10 +165,30 @@ def test_an_invalid_client_is_refused(
     assert done.stderr.count("\n") == 1
 
 
+def test_printed_commands_manage_clients_and_are_on_record(stanchion: Stanchion, database_url: str) -> None:
+    page = (ROOT / "ops/docs/ACCESS.md").read_text("utf-8")
+    printed = page.partition("```sh\n")[2].partition("```")[0].replace("CLIENT_ID", "{0}")
+    made = ""
+    for line in printed.splitlines():
+        name, *arguments = shlex.split(line.format(made), comments=True)
+        assert name == "stanchion"
+        done = stanchion(*arguments, database_url=database_url, operator="ann")
+        assert (done.returncode, done.stderr) == (0, "")
+        made = json.loads(done.stdout)["client_id"] if done.stdout != "revoked\n" else made
+    log = stanchion("audit-log", "--json", "--tenant", "acme", "--since", "1h", database_url=database_url)
+    shown = [json.loads(line) for line in log.stdout.splitlines()]
+    assert [(each["act"], each["actor"]) for each in shown] == [
+        ("revoke_client", "ann"),
+        ("create_client", "ann"),
+        ("create_client", "ann"),
+    ]
+    assert "cards:reveal" in shown[1]["after"]["scopes"]
+
+
 def test_without_a_running_installation_the_database_is_started_for_the_command(stanchion: Stanchion) -> None:
     first = stanchion("clients", "create", "--tenant", "acme", "--mode", "live", "--role", "admin")
     assert (first.returncode, first.stderr) == (0, "")
-    assert json.loads(first.stdout)["scopes"] == list(DEFAULT_SCOPES)
+    assert json.loads(first.stdout)["scopes"] == list(default_scopes("admin"))
     assert stanchion("migrate").stdout == "nothing to apply\n"
 
 
@@ -191,7 +213,9 @@ async def test_demo_clients_are_created_once_for_a_database(
     await connection.execute("DELETE FROM clients WHERE client_id = $1", made[0].client_id)
     await connection.close()
     anew = await ensure_demo_clients(database_url, vault, path)
-    assert {client.client_id for client in anew}.isdisjoint(client.client_id for client in made)
+    assert anew[0].client_id != made[0].client_id
+    assert anew[1:] == made[1:]
+    assert await ensure_demo_clients(database_url, vault, path) == anew
 
 
 INTERRUPTED_WHILE_LOADING = """

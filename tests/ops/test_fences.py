@@ -122,6 +122,12 @@ ANSWERS: Final = (
         )
         for language in ("sh", "toml", "python", "text")
     ),
+    Answer(
+        "ops/docs/ACCESS.md",
+        "Managing clients",
+        "sh",
+        "tests/ops/test_cli.py::test_printed_commands_manage_clients_and_are_on_record",
+    ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Rolling restart", "sh", HANDBOOK),

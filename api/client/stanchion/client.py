@@ -13,8 +13,11 @@ import httpx2
 from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
+from stanchion.resources.accounts import Accounts, LedgerEntries, Transfers
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
+from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
+from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
 from stanchion.resources.programs import Programs
 from stanchion.resources.transactions import Simulations, Transactions
@@ -34,11 +37,18 @@ class Resources(Generic[AnyTransport]):
         self.card_products = CardProducts(transport)
         self.cardholders = Cardholders(transport)
         self.cards = Cards(transport)
+        self.accounts = Accounts(transport)
+        self.transfers = Transfers(transport)
+        self.ledger_entries = LedgerEntries(transport)
         self.transactions = Transactions(transport)
         self.simulations = Simulations(transport)
         self.events = Events(transport)
         self.webhook_endpoints = WebhookEndpoints(transport)
         self.kyc = Kyc(transport)
+        self.exports = Exports(transport)
+        self.settlement_reports = SettlementReports(transport)
+        self.clients = Clients(transport)
+        self.audit_log = AuditLog(transport)
 
 
 class Client(Resources[Transport]):

@@ -4,7 +4,16 @@ member."""
 # No postponed annotations here: TypedDict could not tell required members from optional ones.
 from typing import Literal, NotRequired, Required, TypedDict
 
-from stanchion.records import Address, Control, Currency, DocumentType, Money, Triggers
+from stanchion.records import (
+    Address,
+    Control,
+    Currency,
+    Direction,
+    DocumentType,
+    Money,
+    TransferKind,
+    Triggers,
+)
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual"]
@@ -24,6 +33,8 @@ class ProgrammeFields(TypedDict, total=False):
     kyc_policy: str | None
     kyc_document_types: list[str]
     card_renewal: Literal["off", "virtual", "all"]
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class ProgrammeChange(TypedDict, total=False):
@@ -39,6 +50,8 @@ class ProgrammeChange(TypedDict, total=False):
     kyc_document_types: list[str]
     card_renewal: Literal["off", "virtual", "all"]
     status: Literal["active", "suspended", "closed"]
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class StandInPolicyFields(TypedDict, total=False):
@@ -64,6 +77,15 @@ class CardProductFields(TypedDict):
     iin: str
     control_defaults: NotRequired[list[Control]]
     kyc_flow: NotRequired[str | None]
+    external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
+
+
+class CardProductChange(TypedDict, total=False):
+    """Changed members of a card product; ``None`` as a value removes a pair."""
+
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class CardholderFields(TypedDict):
@@ -77,6 +99,7 @@ class CardholderFields(TypedDict):
     date_of_birth: NotRequired[str | None]
     address: NotRequired[Address | None]
     external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
 
 
 class CardholderChange(TypedDict, total=False):
@@ -90,6 +113,7 @@ class CardholderChange(TypedDict, total=False):
     address: Address | None
     external_ref: str | None
     status: Literal["active", "blocked", "closed"]
+    metadata: dict[str, str | None] | None
 
 
 class CardFields(TypedDict):
@@ -100,6 +124,8 @@ class CardFields(TypedDict):
     controls: NotRequired[list[Control]]
     funding_account_id: NotRequired[str | None]
     activate: NotRequired[bool]
+    external_ref: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
 
 
 class CardChange(TypedDict, total=False):
@@ -108,6 +134,8 @@ class CardChange(TypedDict, total=False):
     state: Literal["active", "suspended", "terminated", "lost", "stolen"]
     state_reason: str | None
     controls: list[Control]
+    external_ref: str | None
+    metadata: dict[str, str | None] | None
 
 
 class ReplacementFields(TypedDict):
@@ -148,6 +176,36 @@ class ForcePostFields(TypedDict):
     merchant_country: NotRequired[str]
 
 
+class TransferFields(TypedDict):
+    """A transfer to post."""
+
+    account_id: str
+    direction: Direction
+    amount: Money
+    kind: TransferKind
+    allow_negative: NotRequired[bool]
+    external_ref: NotRequired[str | None]
+    description: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
+
+
+class TransferFilter(TypedDict, total=False):
+    """Filters for transfers."""
+
+    account_id: str
+    programme_id: str
+    external_ref: str
+    kind: TransferKind
+
+
+class EntryFilter(TypedDict, total=False):
+    """Filters for ledger entries; at least one is needed."""
+
+    account_id: str
+    authorization_id: str
+    transfer_id: str
+
+
 class TransactionFilter(TypedDict, total=False):
     """Filters for transactions."""
 
@@ -156,6 +214,11 @@ class TransactionFilter(TypedDict, total=False):
     programme_id: str
     status: str
     kind: str
+    decision: Literal["approved", "declined"]
+    decline_reason: str
+    mcc: str
+    rrn: str
+    network_txn_id: str
 
 
 class WebhookEndpointFields(TypedDict, total=False):

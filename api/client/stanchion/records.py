@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 Currency = Literal["EUR", "GBP", "USD"]
+AccountKind = Literal["card", "funding_source", "settlement"]
+Direction = Literal["credit", "debit"]
+"""Seen from the account: a credit raises its balance."""
+TransferKind = Literal["load", "unload", "adjustment", "fee"]
 Decision = Literal["approved", "declined"]
 KycFlow = Literal["basic", "document", "full"]
 KycState = Literal["pending", "in_review", "passed", "failed", "expired"]
+ExportKind = Literal["transactions", "ledger_entries", "decisions", "stand_ins"]
+ExportFormat = Literal["csv", "jsonl"]
 DocumentType = Literal["passport", "national_id", "residence_permit", "driving_licence"]
 
 
@@ -40,6 +46,8 @@ class Programme(TypedDict):
     status: str
     created_at: str
     updated_at: str
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class NewProgramme(Programme):
@@ -71,6 +79,8 @@ class CardProduct(TypedDict):
     kyc_flow: str | None
     status: str
     created_at: str
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class Address(TypedDict):
@@ -100,6 +110,7 @@ class Cardholder(TypedDict):
     created_at: str
     updated_at: str
     erased_at: str | None
+    metadata: dict[str, str]
 
 
 class Card(TypedDict):
@@ -126,6 +137,8 @@ class Card(TypedDict):
     created_at: str
     cardholder_name: str
     cardholder_email: str
+    external_ref: str | None
+    metadata: dict[str, str]
 
 
 class RevealSession(TypedDict):
@@ -156,6 +169,51 @@ class Load(TypedDict):
     account_id: str
     amount: Money
     available: str
+
+
+class Account(TypedDict):
+    """An account: ``available`` = ``posted`` - ``held``. ``posted`` and ``available`` may be negative."""
+
+    id: str
+    programme_id: str
+    kind: AccountKind
+    currency: str
+    posted: str
+    held: str
+    available: str
+    cards: int
+    as_of: str
+    version: int
+
+
+class Transfer(TypedDict):
+    """A transfer between an account and its programme's funding source."""
+
+    id: str
+    account_id: str
+    programme_id: str
+    direction: Direction
+    kind: TransferKind
+    amount: Money
+    status: Literal["posted", "reversed"]
+    external_ref: str | None
+    description: str | None
+    metadata: dict[str, str]
+    created_at: str
+    reversal_id: str | None
+    reversed_at: str | None
+
+
+class LedgerEntry(TypedDict):
+    """One side of a transfer."""
+
+    id: str
+    transfer_id: str
+    account_id: str
+    direction: Direction
+    amount: Money
+    authorization_id: str | None
+    created_at: str
 
 
 class Acceptance(TypedDict):
@@ -306,6 +364,7 @@ class Transaction(TypedDict):
     events: list[TransactionEvent]
     created_at: str
     updated_at: str
+    metadata: dict[str, str]
 
 
 class Replay(TypedDict):
@@ -457,3 +516,117 @@ class CaptureSession(TypedDict):
     capture_session_token: str
     url: str
     expires_at: str
+
+
+class Download(TypedDict):
+    """The address of an export's content, relative to that of the API. It needs no token: keep it secret."""
+
+    url: str
+    expires_at: str
+
+
+# ``from`` is no name in Python, so this type has the functional form.
+Export = TypedDict(
+    "Export",
+    {
+        "id": str,
+        "kind": ExportKind,
+        "format": ExportFormat,
+        "from": str,
+        "to": str,
+        "state": Literal["pending", "running", "completed", "failed"],
+        "failure": str | None,
+        "rows": int,
+        "rows_estimated": int | None,
+        "bytes": int,
+        "sha256": str | None,
+        "as_of": str | None,
+        "created_at": str,
+        "completed_at": str | None,
+        "download": Download | None,
+    },
+)
+"""An export; ``sha256`` and ``bytes`` are those of the content without compression."""
+
+
+class SettlementPart(TypedDict):
+    """A number of transactions or entries, and the sum of their amounts."""
+
+    count: int
+    amount: str
+
+
+class SettlementLine(TypedDict):
+    """The amounts of one network and currency; ``net`` is ``presented`` - ``refunded`` + ``fees``."""
+
+    network: str | None
+    currency: str
+    authorized: SettlementPart
+    presented: SettlementPart
+    refunded: SettlementPart
+    fees: SettlementPart
+    net: str
+
+
+SettlementReport = TypedDict(
+    "SettlementReport",
+    {
+        "programme_id": str,
+        "date": str,
+        "timezone": str,
+        "from": str,
+        "to": str,
+        "as_of": str,
+        "final": bool,
+        "lines": list[SettlementLine],
+    },
+)
+"""The settlement report of one programme and day."""
+
+
+class ApiClient(TypedDict):
+    """An API client; its secret is not readable."""
+
+    id: str
+    client_id: str
+    name: str | None
+    mode: str
+    role: str
+    scopes: list[str]
+    status: str
+    previous_secret_expires_at: str | None
+    created_at: str
+    revoked_at: str | None
+
+
+class ClientSecret(ApiClient):
+    """A client with its new secret, which is shown once."""
+
+    client_secret: str
+
+
+class Actor(TypedDict):
+    """Who acted: a client by its id, or an operator by name."""
+
+    kind: str
+    id: str
+
+
+class ActObject(TypedDict):
+    """The object of an act."""
+
+    kind: str
+    id: str | None
+
+
+class AuditEntry(TypedDict):
+    """One administrative act, with the members that it changed."""
+
+    id: str
+    recorded_at: str
+    actor: Actor
+    act: str
+    object: ActObject
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    request_id: str

@@ -13,11 +13,13 @@ from ops.chaos.faults.processes import PROCESS_FAULTS
 from ops.chaos.faults.servers import SERVER_FAULTS
 from ops.chaos.faults.single_messages import MESSAGE_FAULTS
 from ops.chaos.faults.stand_in import STAND_IN_FAULTS
+from ops.chaos.faults.transfers import TRANSFER_FAULTS
 
 ALL_FAULTS: Final = (
     *PROCESS_FAULTS,
     *SERVER_FAULTS,
     *IDEMPOTENCY_FAULTS,
+    *TRANSFER_FAULTS,
     *STAND_IN_FAULTS,
     *MACHINE_FAULTS,
     *DATABASE_FAULTS,

@@ -10,6 +10,7 @@ from actors.journal.memory_store import MemoryStore
 from actors.journal.memory_tables import Table
 from actors.journal.rows import IdempotencyRow
 from tests.support.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
+from tests.support.actors.journal.cases import act_row
 from tests.support.actors.journal.history import commands
 from tests.support.actors.journal.owner import Owner
 from tests.support.actors.journal.ownership import Ownership
@@ -58,6 +59,7 @@ async def commit_history(backend: Backend) -> None:
     journal = await backend.open("a")
     owner = Owner(await journal.take(range(256)))
     first = owner.decide(create_programme())
+    first.acts.append(act_row(1))
     first.idempotency.append(IdempotencyRow(b"k" * 32, b"f" * 32, 201, b"body", NOW_MS))
     await journal.commit(first)
     history = list(commands(dice))

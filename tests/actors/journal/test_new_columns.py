@@ -15,7 +15,7 @@ from actors.outbox.relay import Relay, relay_connection
 from actors.outbox.retention import Retention, retention_connection
 from actors.outbox.stream import WakeUpStream
 from tests.support.actors.journal.backends import PostgresBackend
-from tests.support.actors.journal.cases import FIRST, idempotency_row, spend, with_card
+from tests.support.actors.journal.cases import FIRST, act_row, idempotency_row, spend, with_card
 from tests.support.engine.build import change_programme, create_programme, declare_balance, load
 
 HOT = (
@@ -33,6 +33,7 @@ HOT = (
     "idempotency",
     "outages",
     "stand_ins",
+    "audit_log",
     "hosts",
     "shards",
 )
@@ -70,6 +71,7 @@ async def test_commits_go_on_while_every_hot_table_gains_a_column(postgres: Post
             change_programme(300 + number, programme_id=programme.config.id, name=f"name {number}"),
         )
         rows.idempotency.append(idempotency_row(number, SystemClock().now_ms()))
+        rows.acts.append(act_row(number))
         await journal.commit(rows)
         assert (await journal.load_cards([FIRST.id])).cards == owner.cards
         assert await journal.find([spend(number).command_key])

@@ -20,7 +20,7 @@ from tests.support.engine.build import create_programme
 PARAMETERS = (
     "SELECT p.name, t.typname AS type FROM pg_proc f,"
     " unnest(f.proargnames, f.proargtypes::oid[]) WITH ORDINALITY AS p (name, type, number)"
-    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v2' ORDER BY p.number"
+    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v3' ORDER BY p.number"
 )
 COLUMNS = (
     "SELECT attname AS name, atttypid::regtype::text AS type FROM pg_attribute"
@@ -31,7 +31,7 @@ ROW_TYPES: dict[str, type[tuple[object, ...]]] = {
     "usage_row": rows.UsageRow,
     "account_row": rows.AccountRow,
     "hold_row": rows.HoldRow,
-    "transaction_row": rows.TransactionRow,
+    "transaction_row_v2": rows.TransactionRow,
     "tombstone_row": rows.TombstoneRow,
     "entry_row": rows.EntryRow,
     "event_row": rows.EventRow,
@@ -41,10 +41,12 @@ ROW_TYPES: dict[str, type[tuple[object, ...]]] = {
     "programme_row": rows.ProgrammeRow,
     "outage_row": rows.OutageRow,
     "stand_in_row": rows.StandInRow,
+}
+OF_FEW_COMMITS: dict[str, type[tuple[object, ...]]] = {
+    "act_row": rows.ActRow,
     "replacement_row": rows.ReplacementRow,
 }
-OF_FEW_COMMITS = {"replacement_row"}
-"""Types of rows that only some commits have, written by statements of their own."""
+"""Rows that only some commits have: arguments of functions that are called beside the commit function."""
 PYTHON_TYPES = {
     "bigint": int,
     "boolean": bool,
@@ -70,6 +72,9 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     parameters = await postgres.session.fetch(PARAMETERS)
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
+    further = f", record_acts(${len(parameters) + 1}), record_replacements(${len(parameters) + 2})"
+    rare = STATEMENTS["commit_rare_rows"].rstrip()
+    assert rare.endswith(STATEMENTS["commit_batch"].rstrip() + further)
 
 
 async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgres: PostgresBackend) -> None:
@@ -77,18 +82,12 @@ async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgre
     found = {
         row["type"].removeprefix("_"): arguments[row["name"].removeprefix("_")]
         for row in await postgres.session.fetch(PARAMETERS)
-        if row["type"].endswith("_row")
+        if "_row" in row["type"]
     }
-    expected = {name: list[row] for name, row in ROW_TYPES.items() if name not in OF_FEW_COMMITS}  # type: ignore[valid-type]
-    assert found == expected
+    assert found == {name: list[row] for name, row in ROW_TYPES.items()}  # type: ignore[valid-type]
 
 
-async def test_commit_with_replacements_takes_one_more_argument(postgres: PostgresBackend) -> None:
-    parameters = await postgres.session.fetch(PARAMETERS)
-    assert STATEMENTS["commit_replacements"].count("$") == len(parameters) + 1
-
-
-@pytest.mark.parametrize(("row_type", "row"), ROW_TYPES.items())
+@pytest.mark.parametrize(("row_type", "row"), (ROW_TYPES | OF_FEW_COMMITS).items())
 async def test_fields_of_a_row_are_the_columns_of_its_type(
     postgres: PostgresBackend, row_type: str, row: type[tuple[object, ...]]
 ) -> None:
@@ -98,7 +97,9 @@ async def test_fields_of_a_row_are_the_columns_of_its_type(
 
 def test_every_row_class_has_a_table_in_the_twin() -> None:
     tables = [each for each in vars(MemoryTables()).values() if isinstance(each, Table)]
-    assert {table.columns for table in tables} == {tuple(row.__annotations__) for row in ROW_TYPES.values()}
+    assert {table.columns for table in tables} == {
+        tuple(row.__annotations__) for row in (ROW_TYPES | OF_FEW_COMMITS).values()
+    }
 
 
 def test_written_rows_have_the_fields_and_types_of_their_class() -> None:

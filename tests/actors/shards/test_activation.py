@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from actors.cards.activation import CardActor
 from actors.journal.contract import UnknownOutcomeError
+from actors.journal.memory_reads import MemoryReads
+from engine.cards.account import Account
 from engine.commands import Command
 from engine.replies import Done, NotExecuted, WireAnswer
 from tests.support.actors.shards.support import (
@@ -147,6 +151,48 @@ async def test_cards_that_share_an_account_share_it_in_memory(cluster: Cluster) 
         assert approved(reply) == (number < 11)
     assert approved(await host.execute_one(spend(50, kind="refund")))
     assert approved(await host.execute_one(authorize(51, card_id=second_card.id)))
+
+
+async def sharing(cluster: Cluster, active_cards_max: int = 1_000) -> tuple[TestHost, str]:
+    """A host with ``FIRST`` in memory, and the id of a cold card that shares its account."""
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    beside = create_card(5, programme_id=ADMIN.id, account_id=FIRST.account_id, opens_account=False)
+    await first.execute(beside, *CARDS)
+    host = await cluster.add("b", ALL_SHARDS, active_cards_max)
+    assert approved(await host.execute_one(spend(1)))
+    return host, beside.id
+
+
+async def test_account_in_memory_is_not_read_again_with_its_next_card(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, beside = await sharing(cluster)
+    read: list[str | None] = []
+    account_of = MemoryReads.account
+
+    def account(store: MemoryReads, id_: str) -> Account | None:
+        read.append(id_)
+        return account_of(store, id_)
+
+    monkeypatch.setattr(MemoryReads, "account", account)
+    assert approved(await host.execute_one(spend(2, card_id=beside)))
+    assert read == []
+    first, second = (host.host.activation.cards[id_] for id_ in (FIRST.id, beside))
+    assert first.account is second.account
+
+
+async def test_account_that_is_dropped_during_the_read_is_read_again(cluster: Cluster) -> None:
+    host, beside = await sharing(cluster)
+    hold = host.faults.hold("after", "load_cards")
+    pending = host.submit(spend(2, card_id=beside))
+    await hold.reached.wait()
+    host.host.activation.drop_cards([FIRST.id])
+    hold.release()
+    assert approved((await pending)[0])
+    actor = host.host.activation.cards[beside]
+    assert actor.account is not None
+    assert len(actor.account.holds) == 2
 
 
 async def test_absent_card_is_not_remembered(cluster: Cluster) -> None:

@@ -35,6 +35,8 @@ from engine.commands import (
     GrantStandIns,
     ProgrammeCommand,
     ReadBalance,
+    ReverseTransfer,
+    Transfer,
     reference_of_id,
     reference_of_message,
     target_of,
@@ -108,6 +110,11 @@ def test_simulations_cover_every_kind_of_event() -> None:
             code = record.reply.response_code if isinstance(record.reply, WireAnswer) else ""
             seen["approved"] += code == "00"
             seen["conflict"] += code == "94"
+            moved = isinstance(record.command, Transfer | ReverseTransfer)
+            seen["transfer refused"] += moved and isinstance(record.reply, Problem)
+            seen["transfer reversed"] += isinstance(record.command, ReverseTransfer) and isinstance(
+                record.reply, Done
+            )
         rows = installation.store.holds.rows.values()
         seen |= Counter(f"hold {row['state']}" for row in rows)
         seen |= Counter(f"stand-in {row['rule']}" for row in installation.store.stand_ins.rows.values())
@@ -119,6 +126,7 @@ def test_simulations_cover_every_kind_of_event() -> None:
     assert seen["host losses"] > 40
     assert seen["unsure"] > 100
     assert seen["takeovers"] > 300
+    assert seen["transfer reversed"] > 100
 
 
 def test_same_seed_gives_the_same_run() -> None:
@@ -342,7 +350,10 @@ def answers_are_true(installation: Installation) -> None:
             assert row is not None
             assert_same(record, stored_reply(row))
     assert claimed <= set(store.idempotency.rows) | {
-        record.claim.key_digest for record in installation.records if record.claim and record.reply is None
+        record.claim.key_digest
+        for record in installation.records
+        # Owners do not store refusals.
+        if record.claim and (record.reply is None or isinstance(record.reply, Problem))
     }
 
 
@@ -384,6 +395,34 @@ def keys_have_one_effect(installation: Installation) -> None:
         bodies = [each.reply.body for each in copies if isinstance(each.reply, Done)]
         assert all(body == bodies[0] for body in bodies)
         assert not bodies or executed
+
+
+def transfers_post_once(installation: Installation) -> None:
+    """An acknowledged transfer is posted exactly once, and so is an acknowledged reversal, with the opposite
+    amount; no other command posts for them."""
+    store = installation.store
+    posted: Counter[str] = Counter()
+    for row in store.ledger_entries.rows.values():
+        account = store.accounts.rows[row["account_id"]]
+        if account["kind"] == "card":
+            sign = 1 if row["direction"] == "credit" else -1
+            posted[row["transfer_id"]] += sign * row["amount_minor"]
+    reversals: dict[str, list[str]] = defaultdict(list)
+    for row in store.journal.rows.values():
+        if row["kind"] == "reverse_transfer":
+            reversal = msgspec.json.decode(row["command"], type=ReverseTransfer)
+            reversals[reversal.transfer.id].append(derive(reversal.id, Derived.TRANSFER))
+    for record in installation.records:
+        command, reply = record.command, record.reply
+        if not (isinstance(command, Transfer | ReverseTransfer) and isinstance(reply, Done)):
+            continue
+        moved_minor = posted[reply.body["id"]]
+        assert abs(moved_minor) == round(float(reply.body["amount"]["amount"]) * 100)
+        ended = reversals[reply.body["id"]]
+        assert len(ended) <= 1
+        assert all(posted[each] == -moved_minor for each in ended)
+        if isinstance(command, ReverseTransfer):
+            assert ended == [reply.body["reversal_id"]]
 
 
 def programmes_have_no_gaps(installation: Installation) -> None:
@@ -436,6 +475,7 @@ CHECKS = (
     each_decision_has_one_event,
     answers_are_true,
     keys_have_one_effect,
+    transfers_post_once,
     programmes_have_no_gaps,
     exposure_is_bounded,
 )

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from authlib.integrations.requests_client import OAuth2Session  # type: ignore[import-untyped]
 
-from engine.scopes import DEFAULT_SCOPES
+from engine.scopes import default_scopes
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 
@@ -47,7 +47,7 @@ async def test_token_is_issued_for_form_json_and_basic_credentials(acme: Caller)
         assert answer.headers["cache-control"] == "no-store"
         body = answer.json()
         assert (body["token_type"], body["expires_in"]) == ("Bearer", 3600)
-        assert body["scope"].split(" ") == list(DEFAULT_SCOPES)
+        assert body["scope"].split(" ") == list(default_scopes("admin"))
         assert "refresh_token" not in body
     assert len({answer.json()["access_token"] for answer in answers}) == 3
 

@@ -35,6 +35,8 @@ async def test_created_product_is_returned_and_published(acme: Caller) -> None:
         "kyc_flow": "basic",
         "status": "active",
         "created_at": "",
+        "external_ref": None,
+        "metadata": {},
     }
     assert await acme.get(f"/v1/card-products/{product['id']}") == product
     told = (await acme.get("/v1/events?types=card_product.created"))["data"]

@@ -30,6 +30,7 @@ async def test_created_cardholder_is_returned(acme: Caller) -> None:
         "created_at": "",
         "updated_at": "",
         "erased_at": None,
+        "metadata": {},
     }
     assert await acme.get(f"/v1/cardholders/{holder['id']}") == holder
 

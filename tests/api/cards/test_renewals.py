@@ -96,6 +96,8 @@ def test_due_months(now: str, months: tuple[int, ...]) -> None:
 
 async def test_card_is_renewed_45_days_before_it_expires(running: Installation, acme: Caller) -> None:
     card = await issued(acme)
+    records = {"external_ref": "card-7", "metadata": {"team": "north"}}
+    await acme.patch(f"/v1/cards/{card['id']}", records)
     assert await sweep(before_expiry(running, card, 45.001)) == 0
     assert (await shown(acme, card))["replaced_by"] is None
     later = before_expiry(running, card, 45)
@@ -105,6 +107,7 @@ async def test_card_is_renewed_45_days_before_it_expires(running: Installation, 
     assert (old["state"], old["state_reason"]) == ("terminated", "expired")
     new = await shown(acme, {"id": old["replaced_by"]})
     assert (new["state"], new["replaces"]) == ("active", card["id"])
+    assert {name: new[name] for name in records} == records
     assert (new["exp_year"], new["exp_month"]) > (card["exp_year"], card["exp_month"])
     event = (await acme.get("/v1/events?types=card.replaced&limit=1"))["data"][0]["data"]
     assert (event["card_id"], event["reason"]) == (card["id"], "expired")

@@ -39,13 +39,15 @@ async def replace(caller: Caller, card: Any, reason: str = "lost", status: int =
 async def test_replacement_continues_account_controls_and_holder(
     acme: Caller, reason: str, state: str
 ) -> None:
+    records = {"external_ref": "card-7", "metadata": {"team": "north"}}
     card = await acme.funded_card(controls=[LIMIT])
+    card = await acme.patch(f"/v1/cards/{card['id']}", records)
     new = await replace(acme, card, reason)
     old = await acme.get(f"/v1/cards/{card['id']}")
     assert (old["state"], old["replaced_by"], old["replaces"]) == (state, new["id"], None)
     assert (new["state"], new["replaces"], new["replaced_by"]) == ("active", card["id"], None)
     kept = ["programme_id", "card_product_id", "cardholder_id", "funding_account_id", "controls", "currency"]
-    kept += ["network", "iin", "cardholder_name", "cardholder_email"]
+    kept += ["network", "iin", "cardholder_name", "cardholder_email", *records]
     assert {name: new[name] for name in kept} == {name: card[name] for name in kept}
     assert new["pan_ref"] != card["pan_ref"]
     assert new["cvk_generation"] != card["cvk_generation"]
@@ -212,12 +214,16 @@ async def test_card_of_a_retired_product_can_be_replaced(acme: Caller) -> None:
 
 async def test_events_of_a_replacement(acme: Caller) -> None:
     card = await acme.funded_card()
+    records = {"external_ref": "card-7", "metadata": {"team": "north"}}
+    await acme.patch(f"/v1/cards/{card['id']}", records)
     new = await replace(acme, card, "damaged")
     types = "card.created,card.updated,card.replaced"
     events = (await acme.get(f"/v1/events?types={types}&limit=3"))["data"]
     found = {event["type"]: event["data"] for event in events}
     assert found.keys() == {"card.created", "card.updated", "card.replaced"}
     assert found["card.created"]["id"] == new["id"]
+    for event in (found["card.created"], found["card.updated"]):
+        assert {name: event[name] for name in records} == records
     assert (found["card.updated"]["id"], found["card.updated"]["replaced_by"]) == (card["id"], new["id"])
     replaced = found["card.replaced"]
     assert (replaced["card_id"], replaced["replaced_by"]) == (card["id"], new["id"])

@@ -36,6 +36,8 @@ MEMBERS = {
     "created_at",
     "cardholder_name",
     "cardholder_email",
+    "external_ref",
+    "metadata",
 }
 
 

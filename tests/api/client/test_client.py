@@ -14,6 +14,8 @@ import httpx2
 import pytest
 from pydantic import BaseModel
 
+from api.accounts.entries import EntryView
+from api.accounts.routes import AccountView
 from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
@@ -34,6 +36,8 @@ from api.simulations.spends import AcceptanceView
 from api.stand_in.activity import StandInView
 from api.stand_in.policy import PolicyInput, PolicyView, TriggersView
 from api.transactions.views import TransactionView
+from api.transfers.inputs import TransferInput
+from api.transfers.routes import TransferView
 from api.webhook_endpoints.deliveries import RedeliveryView
 from api.webhook_endpoints.views import (
     AttemptView,
@@ -72,6 +76,10 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Card, CardView),
     (records.Balance, BalanceView),
     (records.Load, LoadView),
+    (records.Account, AccountView),
+    (records.Transfer, TransferView),
+    (records.LedgerEntry, EntryView),
+    (inputs.TransferFields, TransferInput),
     (records.Acceptance, AcceptanceView),
     (records.Simulation, SimulationView),
     (records.FollowUp, ChildView),

@@ -18,7 +18,7 @@ from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
-PAGES = ("/console", "/console/panels", "/console/figures", "/console/cards?id=x")
+PAGES = ("/console", "/console/panels", "/console/figures", "/console/cards?id=x", "/console/audit-log")
 
 
 @asynccontextmanager
@@ -168,6 +168,46 @@ async def test_nul_in_credentials_returns_401(running: Installation, content: by
     async with visitor(running) as http:
         answer = await http.post("/console/sign-in", content=content, headers=HERE)
         assert answer.status_code == 401
+
+
+async def test_audit_log_shows_acts_with_the_names_of_clients(running: Installation, tenant: str) -> None:
+    owner = await running.caller(tenant, role="owner")
+    made = await owner.post("/v1/clients", {"role": "admin", "name": "Back <office>"})
+    card = await owner.funded_card()
+    await owner.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
+    async with visitor(running) as http:
+        secret = {"client_id": made["client_id"], "client_secret": made["client_secret"]}
+        answer = await http.post("/console/sign-in", data=secret, headers=HERE)
+        assert answer.status_code == 303
+        page = (await http.get("/console/audit-log")).text
+        assert "sign_in" in page
+        assert "client Back &lt;office&gt;" in page
+        assert f"card {card['id']}" in page
+        assert "<td>state</td><td>active</td><td>suspended</td>" in page
+        assert made["client_secret"] not in page
+        await http.post("/console/sign-out", headers=HERE)
+    acts = (await owner.get(f"/v1/audit-log?object_id={made['id']}"))["data"]
+    assert [each["act"] for each in acts] == ["sign_out", "sign_in", "create_client"]
+    assert {each["actor"]["id"] for each in acts[:2]} == {made["id"]}
+    user = await running.caller(tenant, role="user")
+    async with visitor(running) as http:
+        await sign_in(http, user)
+        page = (await http.get("/console/audit-log")).text
+        assert "lacks the scope audit:read or the role admin" in page
+        assert card["id"] not in page
+
+
+async def test_rotation_of_a_secret_ends_the_sessions_of_the_console(
+    running: Installation, tenant: str
+) -> None:
+    owner = await running.caller(tenant, role="owner")
+    made = await owner.post("/v1/clients", {"role": "user"})
+    async with visitor(running) as http:
+        secret = {"client_id": made["client_id"], "client_secret": made["client_secret"]}
+        await http.post("/console/sign-in", data=secret, headers=HERE)
+        assert (await http.get("/console/panels")).status_code == 200
+        await owner.post(f"/v1/clients/{made['id']}/rotate-secret", None, 200)
+        assert (await http.get("/console/panels")).status_code == 401
 
 
 async def test_cookie_is_secure_behind_a_trusted_proxy_with_tls(running: Installation, acme: Caller) -> None:

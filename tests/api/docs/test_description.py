@@ -46,9 +46,12 @@ async def own_ids(acme: Caller) -> dict[str, str]:
     """Ids of existing objects, by the path that takes the id or the body member that holds it."""
     card = await acme.funded_card()
     spend = await acme.spend(card, "1.00")
+    transfer = (await acme.get("/v1/transfers?limit=1"))["data"][0]
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
     check = await acme.post("/v1/kyc/checks", {"cardholder_id": card["cardholder_id"], "flow_key": "full"})
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
     return {
         "programme_id": card["programme_id"],
         "card_product_id": card["card_product_id"],
@@ -65,6 +68,11 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}/cvv2": card["id"],
         "/v1/cards/{id}/replace": card["id"],
         "/v1/cards/{id}/reveal-sessions": card["id"],
+        "/v1/exports/{id}": export["id"],
+        "account_id": card["funding_account_id"],
+        "/v1/accounts/{id}": card["funding_account_id"],
+        "/v1/transfers/{id}": transfer["id"],
+        "/v1/transfers/{id}/reverse": transfer["id"],
         "/v1/transactions/{id}": spend["transaction_id"],
         "/v1/transactions/{id}/replay": spend["transaction_id"],
         "/v1/simulated-spends/{id}": spend["simulation_id"],
@@ -185,7 +193,7 @@ async def test_each_operation_documents_its_refusals(acme: Caller) -> None:
 
 
 async def test_request_examples_are_valid(running: Installation, tenant: str) -> None:
-    acme = await running.caller(tenant, scopes=SCOPES)
+    acme = await running.caller(tenant, role="owner", scopes=SCOPES)
     document = (await acme.http.get("/docs/openapi.json")).json()
     for operation in operations():
         described = document["paths"].get(operation.path, {}).get(operation.method.lower(), {})

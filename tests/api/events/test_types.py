@@ -69,6 +69,7 @@ async def long_journey(acme: Caller) -> None:
     await acme.patch(f"/v1/cardholders/{holder['id']}", {"given_name": "Augusta", "status": "blocked"})
     erased = await acme.cardholder(programme)
     assert (await acme.send("DELETE", f"/v1/cardholders/{erased['id']}")).status_code == 204
+    await acme.patch(f"/v1/card-products/{product['id']}", {"external_ref": "ours"})
     await acme.post(f"/v1/card-products/{product['id']}/retire", None, 200)
     response = await acme.send("PUT", f"/v1/programs/{programme['id']}/stip-policy", {"mode": "decline_all"})
     assert response.status_code == 200, response.text

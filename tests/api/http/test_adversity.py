@@ -54,7 +54,7 @@ def post(path: str, token: str, *headers: str) -> bytes:
 async def test_unfinished_body_returns_408(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_body, "RECEIPT_SECONDS", 0.1)
+    monkeypatch.setattr(json_body, "BODY_RECEIPT_SECONDS", 0.1)
     async with served(running.app) as base_url:
         head, body = await raw(base_url, post("/v1/programs", acme.token, "Content-Length: 100"), b"{")
     assert head.startswith(b"HTTP/1.1 408")

@@ -267,7 +267,7 @@ ENDLESS = {
 async def test_framing_without_content_is_limited(
     running: Installation, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.http.json_body.RECEIPT_SECONDS", 3600.0)
+    monkeypatch.setattr("api.http.json_body.BODY_RECEIPT_SECONDS", 3600.0)
     caller = await running.caller("framing")
     connections = table()
     head = f"POST /v1/programs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.token}\r\n"

@@ -15,6 +15,7 @@ from api.app import create_app
 from api.http.faults import NetworkUnavailableError
 from api.http.problems import PROBLEMS
 from api.vision.app import create_app as create_vision_app
+from engine.acts import Act
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, NotExecuted, Reply
 from engine.simulation import Acceptance, SimulationRequest
@@ -122,6 +123,7 @@ class Failing:
         *,
         claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
+        act: Act | None = None,
     ) -> Reply:
         if isinstance(self.failure, Exception):
             raise self.failure

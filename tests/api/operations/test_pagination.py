@@ -27,6 +27,8 @@ LISTS = (
     "/v1/transactions",
     "/v1/events",
     "/v1/webhook-endpoints",
+    "/v1/simulated-spends",
+    "/v1/exports",
 )
 
 
@@ -127,8 +129,8 @@ FILLED = """
         to_timestamp(0), to_timestamp(0), '1970-01-01', 0
     FROM generate_series(1, 20000) n, tenants t
 """
-SCANNED = ("kind=force_post", "status=reversed", "from=1971-01-01T00:00:00Z", "programme_id={}")
-INDEXED = ("card_id={}", "cardholder_id={}")
+SCANNED = ("kind=force_post", "status=reversed", "from=1971-01-01T00:00:00Z")
+INDEXED = ("card_id={}", "cardholder_id={}", "programme_id={}")
 
 
 @dataclass
@@ -178,9 +180,7 @@ async def test_filtered_pages_read_a_bounded_number_of_rows(
         for query in (*SCANNED, *INDEXED):
             read.clear()
             page = await acme.get(f"/v1/transactions?{query.format(programme['id'])}")
-            assert (page["data"], page["has_more"]) == ([], query in SCANNED[:2] or query == SCANNED[3]), (
-                query
-            )
+            assert (page["data"], page["has_more"]) == ([], query in SCANNED[:2]), query
             assert sum(read) <= 1_000, (query, read)
 
 

@@ -32,6 +32,8 @@ async def test_new_programme_has_defaults_and_shows_its_secret_once(acme: Caller
         "status": "active",
         "created_at": "",
         "updated_at": "",
+        "external_ref": None,
+        "metadata": {},
     }
     assert await acme.get(f"/v1/programs/{programme['id']}") == programme
     assert (await acme.get("/v1/programs"))["data"] == [programme]

@@ -57,6 +57,7 @@ async def test_approval_shows_every_member_and_its_trace(acme: Caller) -> None:
         "events": [{"type": "authorization", "amount": "20.00", "occurred_at": created_at}],
         "created_at": created_at,
         "updated_at": created_at,
+        "metadata": {},
     }
 
 

@@ -108,6 +108,7 @@ def test_events_of_a_refund() -> None:
         "entry_id": derive(refund.id, Derived.ENTRY_CREDIT),
         "account_id": ACCOUNT,
         "authorization_id": refund.id,
+        "transfer_id": derive(refund.id, Derived.TRANSFER),
         "direction": "credit",
         "amount": "10.00",
         "asset": "EUR",
@@ -122,6 +123,7 @@ def test_event_of_a_load() -> None:
         "entry_id": derive(load().id, Derived.ENTRY_CREDIT),
         "account_id": ACCOUNT,
         "authorization_id": None,
+        "transfer_id": derive(load().id, Derived.TRANSFER),
         "direction": "credit",
         "amount": "50.00",
         "asset": "EUR",
@@ -138,15 +140,16 @@ def test_expired_hold_publishes_no_event() -> None:
 
 
 def test_events_of_cards() -> None:
-    command = create_card()
+    about = {"external_ref": "ours", "metadata": {"team": "red"}}
+    command = msgspec.structs.replace(create_card(), **about)
     made = card_of(command, NOW_MS)
     (created,) = issue(command, made, account(id=command.account_id)).events
     assert (created.id, created.type) == (derive(command.id, Derived.EVENT_FIRST), "card.created")
-    assert msgspec.json.decode(created.data) == card_view(made)
+    assert msgspec.json.decode(created.data) == card_view(made) | about
     (updated,) = published(change_card(1, state="lost"))
     assert (updated.id, updated.type) == (derive(change_card(1).id, Derived.EVENT_FIRST), "card.updated")
     data = msgspec.json.decode(updated.data)
-    assert data["state"] == "lost"
+    assert (data["state"], data["external_ref"], data["metadata"]) == ("lost", None, {})
     assert not {"cardholder_name", "cardholder_email"} & set(data)
 
 

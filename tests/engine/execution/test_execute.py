@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 
 from engine.cards.account import balance_view
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_text
-from engine.limits import AMOUNT_MINOR_MAX
-from engine.replies import Done, Problem
+from engine.replies import Done
 from tests.support.engine.build import (
     ACCOUNT,
     CARD,
     NOW_MS,
     account,
-    an_id,
     authorize,
     card,
-    load,
     read_balance,
 )
 from tests.support.engine.life import Life, approved
@@ -112,59 +108,3 @@ def test_balance_of_an_unfunded_card_is_zero() -> None:
 def test_available_balance_can_be_negative() -> None:
     view = balance_view(account(posted_minor=-5, held_minor=10), CARD, "EUR", NOW_MS)
     assert (view["posted"], view["held"], view["available"]) == ("-0.05", "0.10", "-0.15")
-
-
-# --- loads ---
-
-
-def test_load_credits_the_account(life: Life) -> None:
-    executed = life.do(load())
-    assert executed.reply == Done(
-        201,
-        {
-            "entry_id": derive(load().id, Derived.ENTRY_CREDIT),
-            "account_id": ACCOUNT,
-            "amount": {"amount": "50.00", "currency": "EUR"},
-            "available": "150.00",
-        },
-    )
-    assert life.account == account(posted_minor=15_000, version=2)
-
-
-def test_load_closes_expired_holds_too(life: Life) -> None:
-    life.do(authorize(1))
-    executed = life.do(load(), NOW_MS + 8 * DAY_MS)
-    assert isinstance(executed.reply, Done)
-    assert executed.reply.body["available"] == "150.00"
-    assert life.account == account(posted_minor=15_000, version=3)
-
-
-@pytest.mark.parametrize(
-    ("parts", "status", "slug"),
-    [
-        ({"tenant_id": an_id(9)}, 404, "not-found"),
-        ({"live": True}, 404, "not-found"),
-        ({"currency": "USD"}, 400, "currency-mismatch"),
-        ({"amount_minor": AMOUNT_MINOR_MAX - 9_999}, 409, "balance-limit-exceeded"),
-    ],
-)
-def test_refused_load_changes_no_state(life: Life, parts: dict[str, Any], status: int, slug: str) -> None:
-    life.do(authorize(1))
-    before = copy.deepcopy((life.card, life.account))
-    executed = life.do(load(1, **parts), NOW_MS + 8 * DAY_MS)
-    assert isinstance(executed.reply, Problem)
-    assert (executed.reply.status, executed.reply.slug) == (status, slug)
-    assert not executed.journaled
-    assert (executed.effects, executed.events) == ((), ())
-    assert (life.card, life.account) == before
-
-
-def test_load_up_to_the_largest_balance(life: Life) -> None:
-    assert life.do(load(1, amount_minor=AMOUNT_MINOR_MAX - 10_000)).journaled
-    assert life.account.posted_minor == AMOUNT_MINOR_MAX
-
-
-def test_load_of_an_unfunded_card_is_refused() -> None:
-    reply = Life(card(account_id=None), None).do(load()).reply
-    assert isinstance(reply, Problem)
-    assert (reply.status, reply.slug) == (409, "card-not-funded")

@@ -61,6 +61,7 @@ async def books(
         caller = await running.caller()
         await endpoints(caller, receiver, url)
         card = await caller.funded_card("100.00", controls=[{"kind": "mcc_deny", "values": ["7995"]}])
+        await transfers(caller, card)
         await caller.spend(card, "42.50")
         await caller.spend(card, "60.00", scenario="partial_approval")
         await caller.spend(card, "5.00", mcc="7995")
@@ -94,6 +95,16 @@ async def endpoints(caller: Caller, receiver: Receiver, url: str) -> None:
         endpoint = await caller.post("/v1/webhook-endpoints", body)
     await caller.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
     execute(url, "UPDATE webhook_endpoints SET updated_at = updated_at - interval '1 hour'")
+
+
+async def transfers(caller: Caller, card: Any) -> None:
+    """A fee, and a payment that was reversed."""
+    body = {"account_id": card["funding_account_id"], "direction": "debit", "amount": money("1.00")}
+    await caller.post("/v1/transfers", body | {"kind": "fee"})
+    credit = body | {"direction": "credit", "amount": money("2.00"), "kind": "adjustment"}
+    paid = await caller.post("/v1/transfers", credit)
+    await caller.post(f"/v1/transfers/{paid['id']}/reverse", {}, 200)
+    await caller.post("/v1/transfers", credit | {"amount": money("1.00")})
 
 
 async def gateway_card(running: Installation, caller: Caller) -> Any:

@@ -80,10 +80,10 @@ async def test_resealing_makes_intermediate_keys_removable(
     assert rest["decision secrets"] == {1: 1}
     assert (await counted(dsn, NEWEST, OLDEST))["card numbers"] == {None: PANS}
     with pytest.raises(KeysError, match="card numbers: sealed under a master key that is not in the list"):
-        await reseal(dsn, Vault((NEWEST, OLDEST)))
+        await reseal(dsn, Vault((NEWEST, OLDEST)), "ann")
     assert await opened(dsn, running.services.vault) == before
 
-    assert await reseal(dsn, rotated) == [
+    assert await reseal(dsn, rotated, "ann") == [
         ("card numbers", PANS),
         ("webhook secrets", ENDPOINTS),
         ("previous webhook secrets", 1),
@@ -92,7 +92,7 @@ async def test_resealing_makes_intermediate_keys_removable(
         ("data keys of cardholders", 1),
         ("data keys of applicants", 0),
     ]
-    assert {count for _, count in await reseal(dsn, rotated)} == {0}
+    assert {count for _, count in await reseal(dsn, rotated, "ann")} == {0}
 
     rest = await counted(dsn, NEWEST, MIDDLE, OLDEST)
     assert rest["card numbers"] == {0: PANS}

@@ -61,14 +61,14 @@ async def test_erasing_a_cardholder(running: Installation, acme: Caller, setting
     session = await open_session(acme, collecting)
     untouched = await submit(acme, await begin(acme, "basic", other), BASIC)
     dsn = settings.database_dsn
-    assert await erase(dsn, cardholder_id=holder["id"]) == 3
-    assert await erase(dsn, cardholder_id=holder["id"]) == 0
+    assert await erase(dsn, "ann", cardholder_id=holder["id"]) == 3
+    assert await erase(dsn, "ann", cardholder_id=holder["id"]) == 0
     states = {}
     for check in (passed, waiting, collecting):
         assert await values_of(running, check) == (0, 0)
         states[check["id"]] = (await acme.get(f"/v1/kyc/checks/{check['id']}"))["state"]
         texts, pictures = await read(
-            dsn, running.services.vault, check_id=check["id"], purpose=PURPOSE, reader="Ada"
+            dsn, running.services.vault, "ann", check_id=check["id"], purpose=PURPOSE, reader="Ada"
         )
         assert (texts, pictures) == ({}, {})
     assert list(states.values()) == ["passed", "failed", "expired"]
@@ -77,7 +77,7 @@ async def test_erasing_a_cardholder(running: Installation, acme: Caller, setting
     answer = await InProcessVerification(running.services).describe(session["capture_session_token"])
     assert answer.status == 404
     assert await values_of(running, untouched) == (7, 2)
-    assert await erase(dsn, check_id=untouched["id"]) == 1
+    assert await erase(dsn, "ann", check_id=untouched["id"]) == 1
     assert await values_of(running, untouched) == (0, 0)
     for wrong in (
         {},
@@ -86,7 +86,7 @@ async def test_erasing_a_cardholder(running: Installation, acme: Caller, setting
         {"check_id": "a", "cardholder_id": "b"},
     ):
         with pytest.raises(KycError):
-            await erase(dsn, **wrong)
+            await erase(dsn, "ann", **wrong)
 
 
 async def test_reading_is_recorded(
@@ -98,10 +98,12 @@ async def test_reading_is_recorded(
     assert (await component.attach(session["capture_session_token"], "selfie", PICTURE)).status == 200
     dsn, vault = settings.database_dsn, running.services.vault
     texts, pictures = await read(
-        dsn, vault, check_id=check["id"], purpose="document_verification", reader="Ada Byron"
+        dsn, vault, "ann", check_id=check["id"], purpose="document_verification", reader="Ada Byron"
     )
     assert (texts["document_number"], pictures) == (DOCUMENT["document_number"], {})
-    texts, pictures = await read(dsn, vault, check_id=check["id"], purpose="evidence_review", reader="Ada")
+    texts, pictures = await read(
+        dsn, vault, "ann", check_id=check["id"], purpose="evidence_review", reader="Ada"
+    )
     assert (texts, pictures) == ({}, {"selfie": PICTURE})
     (path,) = write_pictures(pictures, tmp_path / "out")
     assert (path.name, path.read_bytes(), path.stat().st_mode & 0o777) == ("selfie.png", PICTURE, 0o600)
@@ -116,7 +118,9 @@ async def test_reading_is_recorded(
     }
     for wrong in ({"purpose": "curiosity"}, {"reader": ""}, {"reader": "a\nb"}, {"check_id": new_id()}):
         with pytest.raises(KycError):
-            await read(dsn, vault, **{"check_id": check["id"], "purpose": PURPOSE, "reader": "Ada"} | wrong)
+            await read(
+                dsn, vault, "ann", **{"check_id": check["id"], "purpose": PURPOSE, "reader": "Ada"} | wrong
+            )
 
 
 async def test_data_keys_are_sealed_under_a_new_master_key(
@@ -125,10 +129,10 @@ async def test_data_keys_are_sealed_under_a_new_master_key(
     check = await submit(acme, await begin(acme), BASIC)
     old = base64.b64decode((settings.var_dir / "keys" / "master.key").read_bytes())
     dsn, new = settings.database_dsn, bytes(range(32))
-    assert await rewrap(dsn, running.services.vault) == 0
-    assert await rewrap(dsn, Vault((new, old))) == 2
-    assert await rewrap(dsn, Vault((new, old))) == 0
-    texts, _ = await read(dsn, Vault((new,)), check_id=check["id"], purpose=PURPOSE, reader="Ada")
+    assert await rewrap(dsn, running.services.vault, "ann") == 0
+    assert await rewrap(dsn, Vault((new, old)), "ann") == 2
+    assert await rewrap(dsn, Vault((new, old)), "ann") == 0
+    texts, _ = await read(dsn, Vault((new,)), "ann", check_id=check["id"], purpose=PURPOSE, reader="Ada")
     assert texts["family_name"] == BASIC["family_name"]
 
 

@@ -51,13 +51,14 @@ def before(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def upgrading(settings: Settings, before: Path, vault: Vault) -> Settings:
-    """A database that this release and the previous one use together."""
+async def upgrading(settings: Settings, before: Path, vault: Vault, tmp_path: Path) -> Settings:
+    """A database that this release and the previous one use together: all but the columns' removal."""
     dsn = settings.database_dsn
     connection = await asyncpg.connect(dsn)
     await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     await connection.close()
-    await migrate(dsn, before)
+    await migrate(dsn, before, tmp_path / "no functions")
+    await migrate(dsn, before_only=True)
     await check_master_key(dsn, vault)
     return settings
 

@@ -15,6 +15,7 @@ from actors.journal.postgres import PostgresJournal
 from ops.database.migrate import (
     FUNCTIONS,
     MigrationError,
+    applied_line,
     load_functions,
     load_migrations,
     migrate,
@@ -23,7 +24,8 @@ from ops.database.migrate import (
 from ops.embedded.postgres import SETTINGS, EmbeddedPostgres
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.cases import spend, with_card
-from tests.support.engine.build import SHARD
+from tests.support.actors.journal.owner import Owner
+from tests.support.engine.build import SHARD, create_card, create_programme, load
 
 DOUBLE = "CREATE OR REPLACE FUNCTION double(_n integer) RETURNS integer LANGUAGE sql AS 'SELECT {body}'"
 
@@ -180,6 +182,14 @@ def test_gap_in_the_numbers_is_refused(tmp_path: Path, names: list[str]) -> None
         load_migrations(tmp_path)
 
 
+def test_applied_files_are_counted_by_kind() -> None:
+    migrations = [migration.name for migration in load_migrations()]
+    functions = [function.name for function in load_functions()]
+    assert applied_line(migrations[:1] + functions[:2]) == "Applied 1 migration and 2 database functions."
+    assert applied_line(migrations[:2]) == "Applied 2 migrations."
+    assert applied_line(functions[:1]) == "Applied 1 database function."
+
+
 async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str, functions: Path) -> None:
     """The release before function files: its functions come from the migrations alone."""
     await migrate(empty_url, functions=functions)
@@ -199,7 +209,7 @@ async def test_every_function_that_the_code_calls_is_a_file(database_url: str) -
     known = {str(name) for name, _ in await definitions(database_url)}
     statements = [path.read_text() for path in FUNCTIONS.glob("*/sql/*.sql")]
     called = {name for sql in statements for name in re.findall(r"(\w+)\(", sql)} & known
-    assert {"commit_batch_v2", "take_shards_v2", "relay_events"} <= called
+    assert {"commit_batch_v3", "take_shards_v2", "relay_events"} <= called
     assert called <= {function.name for function in load_functions()}
 
 
@@ -295,7 +305,7 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
 ) -> None:
     for path in FUNCTIONS.glob("*/sql/functions"):
         shutil.copytree(path, functions / path.relative_to(FUNCTIONS))
-    body = functions / "journal" / "sql" / "functions" / "commit_batch_v2.sql"
+    body = functions / "journal" / "sql" / "functions" / "commit_batch_v3.sql"
     body.write_text(
         body.read_text().replace("BEGIN\n", "BEGIN\n    RAISE EXCEPTION USING ERRCODE = 'ST001';\n", 1)
     )
@@ -303,10 +313,34 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
         journal: PostgresJournal = await backend.open("a")
         owner = await with_card(journal)
         await journal.commit(owner.decide(spend(1)))
-        assert await migrate(database_url, functions=functions) == ["commit_batch_v2"]
+        assert await migrate(database_url, functions=functions) == ["commit_batch_v3"]
         with pytest.raises(StaleEpochError):
             await journal.commit(owner.decide(spend(2)))
-        assert await migrate(database_url) == ["commit_batch_v2"]
+        assert await migrate(database_url) == ["commit_batch_v3"]
         owner.epochs = await journal.renew([SHARD])
         owner.activate(await journal.load_cards(owner.cards))
         await journal.commit(owner.decide(spend(2)))
+
+
+async def test_loads_from_before_the_table_of_transfers_are_counted_once(database_url: str) -> None:
+    """The triggers are in force when the earlier rows are added."""
+    backfill = next(each.sql for each in load_migrations() if each.name == "earlier_transfers")
+    sums = "SELECT posted_minor, entries FROM account_sums"
+    async with PostgresBackend.on(database_url) as backend:
+        journal: PostgresJournal = await backend.open("a")
+        created = create_programme()
+        card = create_card(programme_id=created.config.id)
+        owner = Owner(await journal.take(range(256)), created.config)
+        loads = [load(number, card_id=card.id) for number in range(1, 4)]
+        await journal.commit(owner.decide(created, card, *loads[:2]))
+        connection = await asyncpg.connect(database_url)
+        # As if both loads had been before the triggers.
+        await connection.execute("DELETE FROM transfers; DELETE FROM account_sums")
+        await journal.commit(owner.decide(loads[2]))
+        assert await fetch(database_url, sums) == [(-5_000, 1)]
+        for _ in range(2):
+            await connection.execute(backfill)
+            assert sorted(await fetch(database_url, sums)) == [(-10_000, 2), (-5_000, 1)]
+        await connection.close()
+    rows = await fetch(database_url, "SELECT kind, direction, amount_minor, metadata FROM transfers")
+    assert rows == [("load", "credit", 5_000, "{}")] * 3

@@ -67,6 +67,9 @@ async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, t
         "UPDATE journal SET reply = ''",
         "UPDATE ledger_entries SET amount_minor = 1",
         "UPDATE kyc_accesses SET granted = true",
+        "UPDATE audit_log SET actor = ''",
+        "DELETE FROM audit_log",
+        "ALTER TABLE audit_log DISABLE TRIGGER USER",
         "UPDATE schema_migrations SET checksum = ''",
         "DELETE FROM schema_migrations",
         "DELETE FROM schema_functions",
@@ -95,11 +98,11 @@ async def test_statement_is_forbidden(process: asyncpg.Connection, statement: st
 async def test_even_the_owner_cannot_change_append_only_rows(
     database_url: str, table: str, statement: str
 ) -> None:
-    columns = {"journal": "reply", "ledger_entries": "currency", "kyc_accesses": "field"}
-    column = (columns | {"card_replacements": "reason"})[table]
+    columns = {"journal": "reply", "ledger_entries": "currency", "kyc_accesses": "field", "audit_log": "act"}
+    columns["card_replacements"] = "reason"
     owner = await asyncpg.connect(database_url)
     with pytest.raises(asyncpg.RaiseError, match=f"{table} is append-only"):
-        await owner.execute(statement.format(table, column))
+        await owner.execute(statement.format(table, columns[table]))
     await owner.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 from actors.settings import Settings
 from actors.vault import Vault
 from api.docs.examples import recorded
+from api.exports.writing import export_writer
 from engine.scopes import SCOPES
 from ops.embedded.local_https import with_local_egress
 from ops.reference.record import record
@@ -23,9 +24,12 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
     """The examples as they would be recorded now."""
     local = with_local_egress(settings)
     async with installation(local, vault, webhooks=True) as running, served(running.app) as address:
-        credentials = (await running.caller(scopes=SCOPES)).credentials
+        exports = export_writer(running.services)
+        exports.start()
+        credentials = (await running.caller(role="owner", scopes=SCOPES)).credentials
         client = {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
         yield await asyncio.to_thread(record, address, client, local.var_dir, local.vision_address)
+        await exports.stop()
 
 
 def shape(value: Any) -> Any:

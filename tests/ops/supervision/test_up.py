@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 
 from actors.log import LOG_FILE
+from ops.database.clients import DEMO_CLIENTS
 from ops.supervision.control import SOCKET_FILE, restart
 from tests.support.ops.waiting import gone, wait_until
 
@@ -149,6 +150,9 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
         ("demo", "test", "user"),
         ("demo", "live", "admin"),
         ("rival", "test", "admin"),
+        ("demo", "test", "owner"),
+        ("demo", "live", "owner"),
+        ("rival", "test", "owner"),
     ]
     assert (installation.var_dir / "run.json").stat().st_mode & 0o077 == 0
     servers = installation.server_pids()
@@ -203,7 +207,7 @@ async def test_killed_servers_are_restarted(installation: Installation) -> None:
             await connection.close()
             return count
 
-    assert await answers() == 4
+    assert await answers() == len(DEMO_CLIENTS)
     assert process.poll() is None
 
 

@@ -125,7 +125,13 @@ class Installation:
         connection = await asyncpg.connect(self.services.settings.database_dsn)
         try:
             credentials = await create_client(
-                connection, self.services.vault, tenant=tenant, mode=mode, role=role, scopes=scopes
+                connection,
+                self.services.vault,
+                tenant=tenant,
+                mode=mode,
+                role=role,
+                scopes=scopes,
+                operator="test",
             )
         finally:
             await connection.close()

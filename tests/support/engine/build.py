@@ -25,14 +25,17 @@ from engine.commands import (
     Load,
     ReadBalance,
     ReplaceCard,
+    ReverseTransfer,
     SetCardholderStatus,
     SetStandInPolicy,
+    Transfer,
     WireIdentity,
 )
 from engine.decision.inputs import Inputs
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
+from engine.transfer import PostedTransfer
 
 NOW_MS = 1_795_255_200_000
 """2026-11-21 10:00:00 UTC, a Saturday."""
@@ -212,6 +215,54 @@ def load(number: int = 1, **parts: Any) -> Load:
         live=False,
         amount_minor=5_000,
         currency="EUR",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def transfer(number: int = 1, **parts: Any) -> Transfer:
+    """A debit of 30.00."""
+    made = Transfer(
+        id=an_id(0xC0_0000 + number),
+        command_key=key(0xC0_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        account_id=ACCOUNT,
+        direction="debit",
+        kind="unload",
+        amount_minor=3_000,
+        currency="EUR",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def posted_transfer(number: int = 1, **parts: Any) -> PostedTransfer:
+    """The transfer of ``transfer(number)``, posted at ``NOW_MS``."""
+    made = PostedTransfer(
+        id=derive(an_id(0xC0_0000 + number), Derived.TRANSFER),
+        account_id=ACCOUNT,
+        programme_id=PROGRAMME,
+        direction="debit",
+        kind="unload",
+        amount_minor=3_000,
+        currency="EUR",
+        external_ref=None,
+        description=None,
+        metadata={},
+        created_ms=NOW_MS,
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def reverse_transfer(number: int = 1, posted: PostedTransfer | None = None, **parts: Any) -> ReverseTransfer:
+    """The reversal of ``posted``; a debit of 30.00 by default."""
+    made = ReverseTransfer(
+        id=an_id(0xD0_0000 + number),
+        command_key=key(0xD0_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        transfer=posted or posted_transfer(number),
     )
     return msgspec.structs.replace(made, **parts)
 

@@ -25,6 +25,13 @@ class CardProducts(Resource[AnyTransport]):
         """One product."""
         return Call(id_)
 
+    @operation("PATCH", "/v1/card-products/{id}")
+    def update(
+        self, id_: str, *, idempotency_key: str | None = None, **change: Unpack[inputs.CardProductChange]
+    ) -> Call[records.CardProduct]:
+        """Change the reference or the metadata."""
+        return Call(id_, body=change, key=idempotency_key)
+
     @operation("POST", "/v1/card-products/{id}/retire")
     def retire(self, id_: str, *, idempotency_key: str | None = None) -> Call[records.CardProduct]:
         """Retire a product: no more cards are issued under it."""
@@ -70,11 +77,13 @@ class Cardholders(Resource[AnyTransport]):
         self,
         *,
         programme_id: str | None = None,
+        email: str | None = None,
         external_ref: str | None = None,
+        status: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Call[records.Cardholder]:
-        """All cardholders, or those with a programme or a reference."""
-        query = {"programme_id": programme_id, "external_ref": external_ref}
+        """All cardholders, or those that match."""
+        query = {"programme_id": programme_id, "email": email, "external_ref": external_ref, "status": status}
         return Call(query=query | {"limit": page_size})
 
 
@@ -137,10 +146,19 @@ class Cards(Resource[AnyTransport]):
         *,
         cardholder_id: str | None = None,
         programme_id: str | None = None,
+        external_ref: str | None = None,
+        last4: str | None = None,
+        state: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Call[records.Card]:
-        """All cards, or those of a cardholder or a programme."""
-        query = {"cardholder_id": cardholder_id, "programme_id": programme_id}
+        """All cards, or those that match."""
+        query = {
+            "cardholder_id": cardholder_id,
+            "programme_id": programme_id,
+            "external_ref": external_ref,
+            "last4": last4,
+            "state": state,
+        }
         return Call(query=query | {"limit": page_size})
 
     @operation("GET", "/v1/cards")

@@ -22,6 +22,17 @@ class Transactions(Resource[AnyTransport]):
         """One transaction with the trace of its decision."""
         return Call(id_)
 
+    @operation("PATCH", "/v1/transactions/{id}")
+    def update(
+        self,
+        id_: str,
+        *,
+        metadata: Mapping[str, str | None] | None,
+        idempotency_key: str | None = None,
+    ) -> Call[records.Transaction]:
+        """Change the metadata: ``None`` as a value removes a pair, ``None`` as the whole removes all."""
+        return Call(id_, body={"metadata": metadata}, key=idempotency_key)
+
     @operation("POST", "/v1/transactions/{id}/replay")
     def replay(self, id_: str, *, idempotency_key: str | None = None) -> Call[records.Replay]:
         """Make the decision again from its stored inputs."""
@@ -53,6 +64,19 @@ class Simulations(Resource[AnyTransport]):
     def get(self, id_: str) -> Call[records.Simulation]:
         """The record of a spend, increment, reversal or clearing."""
         return Call(id_)
+
+    @rows("/v1/simulated-spends")
+    def list(
+        self,
+        *,
+        card_id: str | None = None,
+        operation: str | None = None,
+        state: str | None = None,
+        page_size: int = PAGE_SIZE,
+    ) -> Call[records.Simulation]:
+        """All simulations, or those that match."""
+        query = {"card_id": card_id, "operation": operation, "state": state, "limit": page_size}
+        return Call(query=query)
 
     @operation("POST", "/v1/simulated-spends/{id}/increment")
     def increment(

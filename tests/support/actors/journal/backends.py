@@ -35,6 +35,7 @@ TABLES = (
     "ledger_entries",
     "events",
     "idempotency",
+    "audit_log",
 )
 DATABASE_COLUMNS = {"txid"}
 """Columns that the database fills."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.journal.contract import Journal, Rows
-from actors.journal.rows import IdempotencyRow
+from actors.journal.rows import ActRow, IdempotencyRow
 from engine.commands import Advise, Present, Reverse
 from engine.controls import (
     ChannelAllow,
@@ -24,6 +24,7 @@ from engine.controls import (
 from tests.support.actors.journal.backends import Backend
 from tests.support.actors.journal.owner import Owner
 from tests.support.engine.build import (
+    NOW_MS,
     an_id,
     authorize,
     create_card,
@@ -90,6 +91,12 @@ def _about(number: int) -> dict[str, Any]:
         "fingerprint": key(number),
         "wire": wire(number),
     }
+
+
+def act_row(number: int) -> ActRow:
+    """A row of the audit log."""
+    texts = ("client", "ann", "update_card", "card", FIRST.id, '{"state":"active"}', '{"state":"lost"}', "r")
+    return ActRow(an_id(0xA0_0000 + number), FIRST.tenant_id, False, NOW_MS, *texts)
 
 
 def idempotency_row(number: int, created_ms: int, fingerprint: bytes = b"same") -> IdempotencyRow:

@@ -22,6 +22,7 @@ from tests.support.engine.build import (
     load,
     replace_card,
     set_cardholder_status,
+    transfer,
     wire,
 )
 
@@ -58,6 +59,7 @@ def opening_command(number: int, card_id: str, dice: random.Random) -> Command:
             authorize(number, card_id=card_id, partial_allowed=True, amount_minor=9_000),
             authorize(number, card_id=card_id, wire=scheme, merchant_amount=ABROAD),
             load(number, card_id=card_id),
+            transfer(number, card_id=card_id, account_id=create_card(1).account_id, amount_minor=number),
             change_card(number, card_id=card_id, state=dice.choice(("active", "suspended"))),
             change_card(number, card_id=card_id, controls=EVERY_CONTROL[: dice.randrange(9)]),
             change_programme(number, programme_id=create_programme().id, name=f"N{number % 7}"),

@@ -16,6 +16,7 @@ from tests.support.actors.journal.cases import (
     FIRST,
     HOUR_MS,
     OTHER_SHARD,
+    act_row,
     assert_refused,
     idempotency_row,
     spend,
@@ -43,6 +44,31 @@ class Refusals:
         assert set(found) == {key(1) * 2}
         response = found[key(1) * 2]
         assert (response.fingerprint, response.status, response.sealed) == (b"same", 201, b"sealed body")
+
+    async def test_acts_are_stored_with_their_batch(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        rows = owner.decide(spend(1))
+        rows.acts += [act_row(1), act_row(2)]
+        await journal.commit(rows)
+        assert [tuple(row.values()) for row in await backend.table("audit_log")] == [
+            tuple(act_row(1)),
+            tuple(act_row(2)),
+        ]
+        refused = owner.decide(spend(2, command_key=spend(1).command_key))
+        refused.acts.append(act_row(3))
+        await assert_refused(backend, journal, refused, DuplicateError)
+        assert len(await backend.table("audit_log")) == 2
+
+    async def test_act_is_stored_once(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        for number in (1, 2):
+            rows = owner.decide(spend(number))
+            rows.acts.append(act_row(1))
+            if number == 1:
+                await journal.commit(rows)
+        await assert_refused(backend, journal, rows, DuplicateError)
 
     async def test_idempotency_key_is_stored_once(self, backend: Backend) -> None:
         journal = await backend.open("a")

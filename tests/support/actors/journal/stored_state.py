@@ -63,6 +63,12 @@ class StoredState:
         assert loaded.cards[command.id].controls == EVERY_CONTROL
         assert loaded.accounts == owner.accounts
 
+    async def test_known_account_is_not_loaded_with_its_cards(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        loaded = await journal.load_cards([FIRST.id], {FIRST.account_id or ""})
+        assert (loaded.cards, loaded.accounts) == (owner.cards, {})
+
     async def test_unfunded_card_is_loaded_without_account(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = Owner(await journal.take([SHARD]))

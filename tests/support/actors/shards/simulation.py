@@ -31,15 +31,18 @@ from engine.commands import (
     Present,
     ReadBalance,
     Reverse,
+    ReverseTransfer,
     SetStandInPolicy,
+    Transfer,
     reference_of_message,
     target_of,
 )
 from engine.decision.delegation import EndpointResult, Question
-from engine.ids import shard_of
+from engine.ids import Derived, derive, key_of, shard_of
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest, Trigger
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply
+from engine.transfer import Direction
 from tests.support.actors.shards.virtual_time import VirtualClock
 from tests.support.engine.build import (
     an_id,
@@ -51,8 +54,11 @@ from tests.support.engine.build import (
     declare_balance,
     key,
     load,
+    posted_transfer,
     read_balance,
+    reverse_transfer,
     set_policy,
+    transfer,
     wire,
 )
 
@@ -418,6 +424,57 @@ class Installation:
             for _ in range(3):
                 await self.submit(read_balance(self.number(), card_id=card_id))
 
+    async def move_money(self, card_id: str) -> None:
+        """Transfers under idempotency keys, each sent by several concurrent requests; then reversals of them
+        by several requests, which share the command key of the reversal."""
+        for _ in range(self.dice.randint(1, 4)):
+            await asyncio.sleep(self.dice.expovariate(4))
+            claim = IdempotencyClaim(key(self.number()) * 2, key(1) * 2)
+            amount_minor = self.dice.randint(1, 2_000)
+            direction: Direction = self.dice.choice(("credit", "debit"))
+            copies = [
+                self._transfer(card_id, direction, amount_minor) for _ in range(self.dice.choice((1, 2, 3)))
+            ]
+            records = await asyncio.gather(*(self.submit(copy, claim) for copy in copies))
+            posted = [each.reply.body for each in records if isinstance(each.reply, Done)]
+            if posted and self.dice.random() < 0.7:
+                reversals = [
+                    self._reversal(card_id, direction, amount_minor, posted[0]["id"])
+                    for _ in range(self.dice.choice((1, 2, 3)))
+                ]
+                await asyncio.gather(*(self.submit(each) for each in reversals))
+
+    def _transfer(self, card_id: str, direction: Direction, amount_minor: int) -> Transfer:
+        number = self.number()
+        return transfer(
+            number,
+            id=an_id(0xC00_0000 + number, shard_of(card_id)),
+            card_id=card_id,
+            account_id=derive(card_id, Derived.ACCOUNT),
+            direction=direction,
+            kind="adjustment",
+            amount_minor=amount_minor,
+        )
+
+    def _reversal(
+        self, card_id: str, direction: Direction, amount_minor: int, transfer_id: str
+    ) -> ReverseTransfer:
+        number = self.number()
+        posted = posted_transfer(
+            id=transfer_id,
+            account_id=derive(card_id, Derived.ACCOUNT),
+            direction=direction,
+            kind="adjustment",
+            amount_minor=amount_minor,
+        )
+        return reverse_transfer(
+            number,
+            posted,
+            id=an_id(0xD00_0000 + number, shard_of(card_id)),
+            command_key=key_of(derive(transfer_id, Derived.TRANSFER_REVERSAL)),
+            card_id=card_id,
+        )
+
     async def rename(self) -> None:
         """Change the programme's name."""
         for _ in range(self.dice.randint(0, 3)):
@@ -472,6 +529,7 @@ class Installation:
             self.spawn(self.toggle_endpoint())
             self.spawn(self.change_policy())
         clients = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
+        clients += [self.move_money(card.id) for card in CARDS[2:]]
         await asyncio.gather(*clients, self.rename())
         await self._settle()
 

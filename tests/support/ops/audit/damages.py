@@ -41,6 +41,10 @@ DAMAGES: Final = [
         "UPDATE accounts SET currency = 'USD' WHERE kind = 'settlement'",
         "an entry is in its account's currency",
     ),
+    (
+        "UPDATE ledger_entries SET authorization_id = gen_random_uuid() WHERE authorization_id IS NOT NULL",
+        "settlement reports equal the ledger",
+    ),
     ("DELETE FROM journal WHERE kind = 'load'", "seq is gap-free from 1"),
     ("UPDATE card_usage SET seq = seq + 1", "cards and programmes are at their last seq"),
     ("UPDATE programmes SET seq = seq + 1", "cards and programmes are at their last seq"),
@@ -338,6 +342,54 @@ DAMAGES: Final = [
         "UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, failure = 'attempts_exhausted'"
         " WHERE state = 'pending'",
         "a delivery is delivered exactly if an attempt was answered with 2xx",
+    ),
+    (
+        "DELETE FROM transfers WHERE kind = 'fee'",
+        "each load and transfer in the journal has an equal row",
+    ),
+    (
+        "UPDATE transfers SET amount_minor = amount_minor + 1",
+        "each load and transfer in the journal has an equal row",
+    ),
+    (
+        "UPDATE transfers SET direction = 'credit' WHERE kind = 'fee'",
+        "a transfer has two entries, on its account and on the funding source",
+    ),
+    (
+        "DELETE FROM ledger_entries WHERE authorization_id IS NULL AND direction = 'debit'",
+        "a transfer has two entries, on its account and on the funding source",
+    ),
+    (
+        "INSERT INTO ledger_entries SELECT gen_random_uuid(), transfer_id, account_id, direction,"
+        " amount_minor, currency, NULL, now() FROM ledger_entries WHERE authorization_id IS NULL",
+        "a transfer has two entries, on its account and on the funding source",
+    ),
+    (
+        "UPDATE transfers SET reversal_id = NULL, reversed_at = NULL",
+        "a reversal is exact and single",
+    ),
+    (
+        "UPDATE ledger_entries SET amount_minor = amount_minor + 1"
+        " WHERE transfer_id IN (SELECT reversal_id FROM transfers)",
+        "a reversal is exact and single",
+    ),
+    (
+        "INSERT INTO journal SELECT actor_id, seq + 1000, epoch, command_key || 'x', fingerprint, kind,"
+        " command, inputs, decision, reply, recorded_at, authorization_id FROM journal"
+        " WHERE kind = 'reverse_transfer'",
+        "a reversal is exact and single",
+    ),
+    (
+        "UPDATE ledger_entries SET transfer_id = id WHERE authorization_id IS NULL",
+        "an entry without an authorization belongs to a transfer or to a reversal",
+    ),
+    (
+        "UPDATE account_sums SET posted_minor = posted_minor + 1",
+        "the balance of a programme's own account is the sum of its entries",
+    ),
+    (
+        "DELETE FROM account_sums",
+        "the balance of a programme's own account is the sum of its entries",
     ),
     ("UPDATE journal SET inputs = replace(inputs, '\"active\"', '\"lost\"')", REPEATABLE),
     ("UPDATE journal SET decision = replace(decision, ',', ', ')", REPEATABLE),

@@ -1,0 +1,1 @@
+"""API clients of a tenant."""

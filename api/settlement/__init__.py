@@ -1,0 +1,1 @@
+"""Daily settlement reports of programmes."""

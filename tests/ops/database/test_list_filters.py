@@ -1,0 +1,79 @@
+"""Older transactions get the columns of filters, and the indexes are built while the database is in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from ops.database import list_filters
+from ops.database.list_filters import prepare_list_filters
+from ops.database.migrate import no_keys
+from tests.support.actors.journal.backends import PostgresBackend
+from tests.support.actors.journal.cases import spend, with_card
+
+INDEXES = (
+    "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indisvalid"
+    " AND c.relname IN ('transactions_of_programme', 'transactions_declined', 'transactions_of_rrn',"
+    " 'cards_of_last4', 'cards_of_state', 'cardholders_of_status')"
+)
+
+
+@pytest.fixture
+async def postgres(database_url: str) -> AsyncIterator[PostgresBackend]:
+    """A database with the tables of this release."""
+    async with PostgresBackend.on(database_url) as backend:
+        yield backend
+
+
+async def earlier_release(postgres: PostgresBackend, spends: int) -> asyncpg.Connection[asyncpg.Record]:
+    """Transactions without the columns, no indexes, and one index whose building was interrupted."""
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    await journal.commit(owner.decide(*(spend(number) for number in range(1, spends + 1))))
+    session = await asyncpg.connect(postgres.url)
+    await session.execute("UPDATE transactions SET mcc = NULL, rrn = NULL")
+    for name in ("transactions_of_programme", "transactions_declined", "cards_of_last4", "cards_of_state"):
+        await session.execute(f"DROP INDEX {name}")
+    await session.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'transactions_of_rrn'::regclass"
+    )
+    return session
+
+
+async def test_columns_are_filled_and_indexes_built(
+    postgres: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_filters, "BATCH", 3)
+    session = await earlier_release(postgres, 7)
+    assert sum(await asyncio.gather(*(prepare_list_filters(postgres.url, no_keys) for _ in range(2)))) == 7
+    rows = await session.fetch("SELECT mcc, rrn FROM transactions")
+    first = spend(1)
+    assert {row["mcc"] for row in rows} == {first.mcc}
+    assert first.wire.rrn in {row["rrn"] for row in rows}
+    assert await session.fetchval(INDEXES) == 6
+    assert await prepare_list_filters(postgres.url, no_keys) == 0
+    await session.close()
+
+
+async def test_process_of_the_previous_release_gets_the_columns_filled(postgres: PostgresBackend) -> None:
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    await journal.commit(owner.decide(spend(1)))
+    session = await asyncpg.connect(postgres.url)
+    row = await session.fetchrow("DELETE FROM transactions RETURNING *")
+    assert row is not None
+    written = {name: value for name, value in row.items() if name not in {"mcc", "rrn"}}
+    places = ", ".join(f"${number}" for number in range(1, len(written) + 1))
+    await session.execute(
+        f"INSERT INTO transactions ({', '.join(written)}) VALUES ({places})", *written.values()
+    )
+    again = await session.fetchrow("SELECT mcc, rrn FROM transactions")
+    assert (row["mcc"], row["rrn"]) == tuple(again or ())
+    await session.close()
+
+
+async def test_database_without_transactions_is_left_alone(database_url: str) -> None:
+    assert await prepare_list_filters(database_url, no_keys) == 0
