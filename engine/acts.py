@@ -27,6 +27,11 @@ OPERATOR_ACTS: Final = (
     "migrate_database",
     "restart_processes",
     "drain_node",
+    "sign_off_link",
+    "sign_on_link",
+    "set_authentication_key",
+    "remove_authentication_key",
+    "show_test_cards",
 )
 """Acts of operators, on the command line."""
 

@@ -414,6 +414,8 @@ def _set_signed_off(name: str, var: Path | None, *, signed_off: bool) -> None:
     check_name(name, configured_links(settings))
     with database(settings) as dsn:
         asyncio.run(record_sign_off(dsn, name, signed_off=signed_off))
+        act = on_installation("sign_off_link" if signed_off else "sign_on_link", {"link": name})
+        asyncio.run(record_alone(dsn, operator_of(settings), act))
     # The supervisor of a cluster may run on another machine; then this command does not wait.
     if (settings.var_dir / SOCKET_FILE).exists():
         asyncio.run(wait_for(name, partial(read_links, settings.var_dir), signed_off=signed_off))
@@ -619,6 +621,9 @@ def authentication(
             asyncio.run(remove_key(dsn, programme))
         else:
             asyncio.run(set_key(dsn, Vault.from_settings(settings, make=False), programme, key))
+        act = "remove_authentication_key" if remove else "set_authentication_key"
+        done = on_installation(act, {"programme_id": programme.lower()})
+        asyncio.run(record_alone(dsn, operator_of(settings), done))
     if file is None and not remove:
         print(key.hex())
 
@@ -637,6 +642,8 @@ def show_test(
     with database(settings) as dsn:
         vault = Vault.from_settings(settings, make=False)
         found = asyncio.run(show_test_cards(dsn, vault, card_ids or (), programme))
+        shown = on_installation("show_test_cards", {"card_ids": [each.card_id for each in found]})
+        asyncio.run(record_alone(dsn, operator_of(settings), shown))
     if as_json:
         print(json.dumps([asdict(each) for each in found], indent=2))
         return

@@ -71,7 +71,7 @@ async def test_keys_are_resealed_after_a_rotation(programme_id: str, settings: S
     for key in (FIRST, SECOND):
         await set_key(settings.database_dsn, Vault((old,)), programme_id, key)
     rotated = Vault((new, old))
-    counts = dict(await reseal(settings.database_dsn, rotated))
+    counts = dict(await reseal(settings.database_dsn, rotated, "Ada"))
     assert (counts["authentication keys"], counts["previous authentication keys"]) == (1, 1)
     assert await known(settings, rotated, programme_id) == (SECOND, FIRST)
 
