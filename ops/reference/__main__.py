@@ -30,7 +30,7 @@ def main() -> None:
 
 def _client(tenant: str, var_dir: Path) -> dict[str, str]:
     """A new client of ``tenant`` with every scope, also those that no default set has."""
-    about = ["--tenant", tenant, "--mode", "test", "--role", "admin", "--var", str(var_dir)]
+    about = ["--tenant", tenant, "--mode", "test", "--role", "owner", "--var", str(var_dir)]
     scopes = [word for scope in SCOPES for word in ("--scope", scope)]
     command = [sys.executable, "-m", "ops", "clients", "create", *about, *scopes]
     made: dict[str, str] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

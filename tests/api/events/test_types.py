@@ -66,6 +66,7 @@ async def long_journey(acme: Caller) -> None:
         path = f"/v1/simulated-spends/{spend['simulation_id']}/{follow_up}"
         await acme.simulation((await acme.post(path, body, 202))["simulation_id"])
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
+    await acme.post(f"/v1/cards/{card['id']}/replace", {"reason": "lost"})
     await acme.patch(f"/v1/cardholders/{holder['id']}", {"given_name": "Augusta", "status": "blocked"})
     erased = await acme.cardholder(programme)
     assert (await acme.send("DELETE", f"/v1/cardholders/{erased['id']}")).status_code == 204

@@ -49,7 +49,7 @@ async def test_unknown_path_returns_404(acme: Caller, path: str) -> None:
         ("DELETE", "/v1/cards", "GET, HEAD, POST"),
         ("PUT", "/v1/cards/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e", "GET, HEAD, PATCH"),
         ("GET", "/v1/oauth/token", "POST"),
-        ("GET", "/v1/simulated-spends", "POST"),
+        ("GET", "/v1/simulated-loads", "POST"),
         ("OPTIONS", "/v1/cards", "GET, HEAD, POST"),
         ("BREW", "/v1/cards", "GET, HEAD, POST"),
     ],
