@@ -104,6 +104,8 @@ class EdgeRole:
             should_shed=self._router.should_shed,
             probes=self._probes,
             seconds=self._seconds,
+            verification=entry.profile.verification,
+            authentication_keys=self.authentication_keys.of,
             live=entry.live,
             screen=Screening(entry, counts) if entry.screens else None,
         )

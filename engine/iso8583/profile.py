@@ -14,6 +14,7 @@ import msgspec
 
 from engine.instant import DAY_MS, to_datetime
 from engine.iso8583 import edition_1993
+from engine.iso8583.card_data import Verification
 from engine.iso8583.codec import Codec
 from engine.iso8583.elements import TAG_OPERATION, ElementError, read_private, write_private
 from engine.iso8583.framing import Framing
@@ -48,6 +49,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     private: PrivateData
     codes: ResponseCodes
     identity: IdentityRule
+    verification: Verification
+    """The treatment of PIN blocks, EMV data and expiries."""
     increments: Increments
     """Whether an increment is an authorization request or an advice."""
     echoed: tuple[int, ...]

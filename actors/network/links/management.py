@@ -116,7 +116,7 @@ class NetworkManagement:
             return refusal(request, self._change_key(connection), profile)
         if code == SIGN_ON and self._guard.signed_off:
             return refusal(request, DEADLINE_EXCEEDED, profile)
-        response = network_management(request, profile=profile)
+        response = network_management(request, profile.verification, profile)
         accepted = profile.codes.canonical(response.fields[39]) == ACCEPTED
         if accepted and code in (SIGN_ON, SIGN_OFF):
             connection.signed_on = code == SIGN_ON

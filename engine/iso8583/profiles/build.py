@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from engine.decline import APPROVED, APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES, VERIFIED
+from engine.iso8583.card_data import Verification
 from engine.iso8583.codec import (
     Codec,
     EncodeError,
@@ -30,7 +31,15 @@ from engine.iso8583.message_types import MTIS_1987, MTIS_1993, MessageTypes, Ver
 from engine.iso8583.mixed_codec import MixedCodec
 from engine.iso8583.private_data import TAGS_BY_FACT, MappedFacts, OwnTags, Place, PrivateData, secret_fields
 from engine.iso8583.profile import Profile
-from engine.iso8583.profiles.description import ABSENT, Codes, Description, Element, Frame, Header
+from engine.iso8583.profiles.description import (
+    ABSENT,
+    CardDataPolicy,
+    Codes,
+    Description,
+    Element,
+    Frame,
+    Header,
+)
 from engine.iso8583.response_codes import (
     ACCEPTED_1993,
     ACTION_CODES_1993,
@@ -105,6 +114,7 @@ def build(description: Description) -> Profile:
         private=private,
         codes=codes,
         identity=_identity(description),
+        verification=_verification(description.verification or CardDataPolicy()),
         increments=description.increments or "request",
         echoed=_echoed(description, version, table),
         mac_bytes=_mac_bytes(table, encodings),
@@ -116,6 +126,10 @@ def build(description: Description) -> Profile:
     )
     _check_answers(profile)
     return profile
+
+
+def _verification(policy: CardDataPolicy) -> Verification:
+    return Verification(pin=policy.pin, mac=policy.mac, chip=policy.chip, expiry=policy.expiry)
 
 
 def _mac_bytes(table: Table, encodings: Encodings) -> int:

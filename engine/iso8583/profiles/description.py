@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from engine.iso8583.card_data import Treatment
 from engine.iso8583.codec import Encodings
 from engine.iso8583.formats import Counting, Encoding, LengthEncoding
 from engine.iso8583.framing import LengthKind
@@ -39,6 +40,19 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The header of messages that this side starts, in hexadecimal. Its size is that of every header."""
     swaps: tuple[tuple[int, int, int], ...] = ()
     """Ids that an answer exchanges: the positions of both and their size."""
+
+
+class CardDataPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[verification]``: the treatment of card data that a message presents."""
+
+    pin: Treatment = "refuse"
+    """DE52. ``verify`` needs keys; without them it counts as ``refuse``."""
+    chip: Treatment = "ignore"
+    """DE55, as for ``pin``. ``ignore`` shows the data in the trace as not verified."""
+    mac: Literal["refuse", "ignore"] = "refuse"
+    """DE64 and DE128 on a link without a MAC key. A link with one verifies them."""
+    expiry: Literal["required", "optional"] = "optional"
+    """Whether a message whose entry mode carries an expiry is invalid without one."""
 
 
 class Element(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,6 +97,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     response_codes: Codes | None = None
     identity: tuple[int, ...] | None = None
     increments: Increments | None = None
+    verification: CardDataPolicy | None = None
     echo: tuple[int, ...] | None = None
 
 
@@ -96,6 +111,7 @@ SectionName = Literal[
     "response_codes",
     "identity",
     "increments",
+    "verification",
     "echo",
 ]
 _SECTIONS: Final[tuple[SectionName, ...]] = (
@@ -108,6 +124,7 @@ _SECTIONS: Final[tuple[SectionName, ...]] = (
     "response_codes",
     "identity",
     "increments",
+    "verification",
     "echo",
 )
 

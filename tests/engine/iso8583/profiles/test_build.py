@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from engine.iso8583.card_data import Verification
 from engine.iso8583.codec import Encodings
 from engine.iso8583.framing import Framing
 from engine.iso8583.message import Message
 from engine.iso8583.mixed_codec import MixedCodec
 from engine.iso8583.private_data import Place
 from engine.iso8583.profiles.build import DescriptionError, build
-from engine.iso8583.profiles.description import Codes, Description, Element, Frame, Header
+from engine.iso8583.profiles.description import CardDataPolicy, Codes, Description, Element, Frame, Header
 from engine.iso8583.text_codec import TextCodec
 from engine.pan import Masked
 
@@ -101,3 +102,10 @@ def test_response_code_of_another_size_is_refused() -> None:
 )
 def test_size_of_a_mac_is_that_of_its_encoding(description: Description, size: int) -> None:
     assert build(description).mac_bytes == size
+
+
+def test_treatment_of_card_data_is_that_of_the_description() -> None:
+    policy = CardDataPolicy(pin="ignore", expiry="required")
+    profile = build(Description(name="x", verification=policy))
+    assert profile.verification == Verification(pin="ignore", expiry="required")
+    assert build(Description(name="x")).verification == Verification()
