@@ -32,7 +32,8 @@ operations on one page to read; here they can be tried out: press *Authorize* an
   `validation-failed`. Other refusals depend on the current state and are not stored: the same key may be
   tried again.
 * Lists are newest first; pass `next_cursor` as `starting_after` as long as `has_more` is true. A filtered
-  page may hold fewer rows than `limit`, even none, before the last one.
+  page may hold fewer rows than `limit`, even none, before the last one. Objects that are created at the same
+  time can appear in a list shortly after newer ones: follow new objects by events or webhooks.
 * A tenant has a share of each server (`429` `rate-limited`), and quotas of objects (`409` `quota-reached`)
   and of answers stored under keys in a day (`429` `quota-of-day-reached`).
 * Every error is a problem body (RFC 9457); its `type` leads to a page that explains it.
