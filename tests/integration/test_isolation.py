@@ -18,6 +18,8 @@ CHANGES = {
     "/v1/programs/{id}": {"name": "Taken over"},
     "/v1/cardholders/{id}": {"given_name": "Eve"},
     "/v1/webhook-endpoints/{id}": {"description": "Taken over"},
+    "/v1/card-products/{id}": {"external_ref": "taken over"},
+    "/v1/transactions/{id}": {"metadata": {"taken": "over"}},
 }
 # Required query parameters, by path.
 QUERIES = {"/v1/programs/{id}/stip-activity": "?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z"}
@@ -30,6 +32,10 @@ LISTS = [
     "/v1/webhook-endpoints",
     "/v1/transactions",
     "/v1/events",
+    "/v1/accounts",
+    "/v1/transfers",
+    "/v1/exports",
+    "/v1/clients",
 ]
 
 
@@ -40,6 +46,14 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
     checked = {"cardholder_id": card["cardholder_id"], "flow_key": "basic"}
     with permitted(stack.installation.var_dir, "127.0.0.1", 1025):
         endpoint = await demo.endpoint(url="https://127.0.0.1:1025/unused")
+    account_id = (await demo.get(f"/v1/cards/{card['id']}/balance"))["account_id"]
+    amount = {"amount": "1.00", "currency": card["currency"]}
+    movement = {"account_id": account_id, "direction": "credit", "amount": amount, "kind": "load"}
+    transfer = await demo.post("/v1/transfers", movement)
+    day = {"from": "2026-11-01T00:00:00Z", "to": "2026-11-02T00:00:00Z"}
+    export = await demo.post("/v1/exports", {"kind": "transactions", "format": "csv"} | day, 202)
+    async with stack.caller(role="owner") as owner:
+        client = (await owner.get("/v1/clients"))["data"][0]
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -50,6 +64,10 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
         "webhook-endpoints": endpoint["id"],
         "kyc": (await demo.post("/v1/kyc/checks", checked))["id"],
         "events": (await demo.get("/v1/events?limit=1"))["data"][0]["id"],
+        "accounts": account_id,
+        "transfers": transfer["id"],
+        "exports": export["id"],
+        "clients": client["id"],
     }
 
 
@@ -68,7 +86,7 @@ async def test_foreign_ids_answer_like_unknown_ids(stack: Stack, demo: Caller, n
     description = await demo.get("/docs/openapi.json")
     named = {path: methods for path, methods in description["paths"].items() if "{id}" in path}
     assert {path.split("/")[2] for path in named} == ids.keys()
-    async with stack.caller(name, mode=mode) as other:
+    async with stack.caller(name, mode=mode, role="owner") as other:
         for path, methods in named.items():
             resource = ids[path.split("/")[2]]
             for method in {"get", "patch"} & methods.keys():
