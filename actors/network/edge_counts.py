@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+REFUSALS: Final = (
+    *("address", "client_name", "closed", "iin", "in_flight", "institution", "mac", "message_class"),
+    *("sign_on", "signed_off"),
+)
+"""Reasons for which a link refuses a message or a connection."""
 
 
 class EdgeCounts(msgspec.Struct):

@@ -15,6 +15,7 @@ import structlog
 from actors.metrics import Figures, Histogram, Labels
 from actors.network.database import DatabaseUnavailableError
 from actors.network.edge import Edge
+from actors.network.edge_counts import REFUSALS
 from actors.network.links.entry import LinkEntry
 from actors.network.links.errors import reason_of
 from actors.network.links.status import LinkStatus
@@ -140,7 +141,9 @@ class LinkSet:
         for link in self._links:
             name, counts = link.edge.entry.name, link.edge.counts
             answers |= {(name, mti, code): count for (mti, code), count in counts.answers.items()}
-            refused |= {(name, reason): count for reason, count in counts.screened.items()}
+            # Each series exists from the start, so that a rate counts the first refusal too.
+            counted = dict.fromkeys(REFUSALS, 0) | counts.screened
+            refused |= {(name, reason): count for reason, count in counted.items()}
         return {
             "stanchion_link_up": self._of_each(lambda edge: edge.state == "up"),
             "stanchion_link_signed_off": self._of_each(lambda edge: edge.state in _SIGNED_OFF),
