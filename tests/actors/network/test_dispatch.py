@@ -70,7 +70,7 @@ async def test_oversized_frame_is_answered_and_skipped(harness: Harness) -> None
 async def test_exception_in_the_edge_is_answered_and_keeps_the_connection(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], code: str
 ) -> None:
-    def faulty(_: Message, **_options: object) -> Message:
+    def faulty(*_arguments: object) -> Message:
         raise fault("4111111111111111")
 
     monkeypatch.setattr("actors.network.links.management.network_management", faulty)

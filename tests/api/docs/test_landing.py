@@ -27,7 +27,7 @@ async def test_vision_root_identifies_the_capture_host(running: Installation) ->
     transport = httpx2.ASGITransport(app=create_vision_app(running.services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://vision.test") as http:
         assert (await http.get("/")).json()["links"] == {"health": "/healthz"}
-        assert "capture" in (await http.get("/", headers=HTML)).text
+        assert "pictures of documents" in (await http.get("/", headers=HTML)).text
 
 
 @pytest.mark.parametrize(
