@@ -11,6 +11,7 @@ from engine.commands import (
     reference_of_message,
     reference_of_network,
 )
+from engine.currencies import MerchantAmount
 from engine.instant import DAY_MS
 from engine.limits import TOMBSTONES_DELETED_MAX
 from tests.support.engine.build import (
@@ -28,6 +29,15 @@ def test_partial_reversal_lowers_the_hold_to_de95() -> None:
     assert desk.reverse(remaining_minor=600) == "00"
     assert desk.balance == (10_000, 400)
     assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 400)
+
+
+@pytest.mark.parametrize(("currency", "held"), [("JPY", 246), ("EUR", 400), (None, 246)])
+def test_partial_reversal_of_a_converted_sale_leaves_its_share(currency: str | None, held: int) -> None:
+    """DE95 is in the merchant's currency, unless the message says the card's."""
+    desk = Desk()
+    desk.authorize(613, merchant_amount=MerchantAmount(1_000, "JPY"))
+    assert desk.reverse(remaining_minor=400, remaining_currency=currency) == "00"
+    assert desk.balance == (10_000, held)
 
 
 def test_reversal_of_an_increment_leaves_the_first_amount() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.commands import WireIdentity, reference_of_message, reference_of_network
+from engine.currencies import MerchantAmount
 from engine.iso8583.content import (
     Advice,
     AuthorizationRequest,
@@ -271,3 +272,37 @@ def test_increment_is_advised_where_the_profile_says_so() -> None:
         read_advice(advised)
     with pytest.raises(ElementError, match="which this network advises"):
         read_authorization(message(t06="INC"), profile=ADVISING)
+
+
+CONVERTED = {4: "000000001000", 6: "000000000613", 10: "70061300", 49: "392", 51: "978"}
+
+
+def test_converted_amount_is_read_in_the_currency_of_the_card() -> None:
+    request = read_authorization(message(CONVERTED, t07="000000000500"))
+    purchase = request.purchase
+    assert (purchase.amount_minor, purchase.currency) == (613, "EUR")
+    assert purchase.merchant_amount == MerchantAmount(1_000, "JPY", "0.00613")
+    assert request.partial_cap_minor == 306
+
+
+def test_equal_currencies_are_no_conversion() -> None:
+    same = CONVERTED | {6: "000000001000", 49: "978"}
+    assert read_authorization(message(same)).purchase.merchant_amount is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({6: None}, 6),
+        ({51: None}, 51),
+        ({51: "392"}, 6),
+        ({6: "000000000000"}, 6),
+        ({49: "964"}, 49),
+        ({10: "70000000"}, 10),
+    ],
+)
+def test_malformed_conversion_is_named_in_the_error(changes: dict[int, str | None], field: int) -> None:
+    fields = {number: value for number, value in (CONVERTED | changes).items() if value is not None}
+    with pytest.raises(ElementError) as error:
+        read_authorization(message(fields))
+    assert error.value.field == field
