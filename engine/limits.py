@@ -51,8 +51,12 @@ ROLE_STOP_SECONDS: Final = 15.0
 """Time that a process has to finish its work before it is killed."""
 RAY_ANSWER_SECONDS: Final = 10.0
 """Time limit of Ray's answer to a look-up of a name or of its nodes."""
+RAY_IDLE_SECONDS: Final = 2.0
+"""Time that open calls have to end before the supervisor shuts Ray down."""
 RAY_LEAVE_SECONDS: Final = 20.0
-"""Time that Ray has to end its servers and processes."""
+"""Time that Ray has to end its servers and processes when the supervisor ends."""
+RAY_LOST_SECONDS: Final = 60.0
+"""Time that a lost Ray has to end before it is started again; the supervisor ends when it does not."""
 PROGRAMME_PUBLISH_SECONDS: Final = 10.0
 """Time limit for publishing a new version of a programme to all hosts."""
 ORPHAN_STOP_SECONDS: Final = 30.0

@@ -6,11 +6,15 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from engine.limits import RAY_ANSWER_SECONDS
 
 T = TypeVar("T")
+
+IDLE_POLL_SECONDS: Final = 0.01
+_running: set[threading.Thread] = set()
+"""The threads of this process that are inside Ray, whose client exists once for each process."""
 
 
 async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: float = RAY_ANSWER_SECONDS) -> T:
@@ -37,9 +41,23 @@ async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: flo
             value = work(*arguments)
         except Exception as raised:  # noqa: BLE001 - raised again where the result is awaited
             failure = raised
+        finally:
+            _running.discard(thread)
         with suppress(RuntimeError):  # the loop was closed in the meantime
             loop.call_soon_threadsafe(deliver, value, failure)
 
-    threading.Thread(target=run, name=f"daemon-{work.__name__}", daemon=True).start()
+    thread = threading.Thread(target=run, name=f"daemon-{work.__name__}", daemon=True)
+    _running.add(thread)
+    thread.start()
     async with asyncio.timeout(seconds):
         return await result
+
+
+async def wait_idle(seconds: float) -> None:
+    """Wait until no such call runs, or ``seconds`` have passed: a call to a dead head can take a minute."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                if not _running:
+                    return
+                await asyncio.sleep(IDLE_POLL_SECONDS)

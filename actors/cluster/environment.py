@@ -59,7 +59,14 @@ def prepare(settings: Settings) -> None:
     """Set the variables; call it before the first import of ``ray``. An existing cluster has its own
     variables."""
     if not settings.ray_address:
-        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file(settings))}
+        own = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token_file(settings)),
+            # Ray ends a process whose raylet is dead. It takes init for a dead raylet where it does not know
+            # its raylet's process id, and a service manager's processes are children of init. The supervisor
+            # names itself, because it outlives its raylet. The raylet names itself to its own processes.
+            "RAY_RAYLET_PID": str(os.getpid()),
+        }
         os.environ.update(LOCAL | own)
         # It would take precedence over the file.
         os.environ.pop("RAY_AUTH_TOKEN", None)

@@ -50,6 +50,9 @@ class RayPeers:
         self._finding: dict[str, asyncio.Task[Any]] = {}
         self._session = 0
         """The number of Rays that have ended; handles and connections of an earlier one are invalid."""
+        self._closed = False
+        self._answers: set[asyncio.Future[Any]] = set()
+        """The open calls through Ray."""
 
     async def execute(self, incarnation: str, batch: bytes) -> bytes:
         return await self.call(incarnation, "execute", batch)
@@ -64,6 +67,7 @@ class RayPeers:
         await self.call(COORDINATOR, "publish_programme", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        """Call a method of the role. Raises PeerGoneError and PeerFailedError."""
         connection = self._connections[role] if role in self._connections else await self._connection(role)
         if connection is None:
             answer: bytes = await self._remote(role, "call", method, payload)
@@ -85,13 +89,20 @@ class RayPeers:
 
     async def _remote(self, role: str, method: str, *arguments: Any) -> Any:
         handle = self._handles.get(role) or await self._find(role)
+        if self._closed:
+            raise PeerGoneError(role)
         try:
-            reply = getattr(handle, method).remote(*arguments)
+            answer = getattr(handle, method).remote(*arguments).as_future(_internal=True)
         except Exception:  # noqa: BLE001 - Ray raises plain ones for handles of a Ray that has ended
             self._handles.pop(role, None)
             raise PeerGoneError(role) from None
+        self._answers.add(answer)
         try:
-            return await reply
+            return await answer
+        except asyncio.CancelledError:
+            if answer.cancelled() and not cancelling():
+                raise PeerGoneError(role) from None
+            raise
         except RayTaskError as failure:
             # The text is a traceback that can contain values.
             raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
@@ -100,6 +111,8 @@ class RayPeers:
             self._handles.pop(role, None)
             self._connections.pop(role, None)
             raise PeerGoneError(role) from None
+        finally:
+            self._answers.discard(answer)
 
     def kill(self, role: str, *, again: bool = False) -> None:
         """Kill a process; Ray restarts it only if ``again``. A process without a cached handle is not killed:
@@ -110,10 +123,18 @@ class RayPeers:
         if connection is not None:
             connection.close()
 
-    def forget(self) -> None:
-        """Drop handles and connections of a Ray that has ended. Open calls raise PeerGoneError."""
+    async def close(self) -> None:
+        """Stop using a Ray that ends: drop all handles and connections. Open calls, and all calls before
+        ``reopen``, raise PeerGoneError.
+
+        Ray ends a process whose client is used while it shuts down (in C++, without an exception). When this
+        method returns, no call and no reference to an answer is left.
+        """
         self._session += 1
+        self._closed = True
         connections, connecting = tuple(self._connections.values()), tuple(self._connecting.values())
+        for answer in self._answers:
+            answer.cancel()
         self._handles.clear()
         self._connections.clear()
         self._finding.clear()
@@ -122,6 +143,14 @@ class RayPeers:
         for connection in connections:
             if connection is not None:
                 connection.close()
+        while True:
+            if not self._answers:
+                return
+            await asyncio.sleep(0)
+
+    def reopen(self) -> None:
+        """Use the Ray that was started after ``close``."""
+        self._closed = False
 
     async def _connection(self, role: str) -> UnixConnection | None:
         """The connection to ``role``; concurrent callers share one attempt."""
@@ -139,6 +168,8 @@ class RayPeers:
     async def _connect(self, role: str) -> UnixConnection | None:
         """The process returns its socket name when its role serves, so this call also starts the role."""
         session = self._session
+        if self._closed:
+            raise PeerGoneError(role)
         name = await self._remote(role, SOCKET_NAME, own_node())
         connection = await connect(role, name, partial(self._disconnected, role))
         if session != self._session:
@@ -162,6 +193,8 @@ class RayPeers:
         """Look up the handle of a name. Ray's look-up blocks, so it runs in a thread; concurrent callers
         share one look-up."""
         session = self._session
+        if self._closed:
+            raise PeerGoneError(role)
         finding = self._finding.get(role)
         if finding is None:
             finding = self._finding[role] = asyncio.create_task(

@@ -6,7 +6,7 @@ import asyncio
 import signal
 from contextlib import suppress
 
-from actors.cluster.daemon_thread import in_daemon_thread
+from actors.cluster.daemon_thread import in_daemon_thread, wait_idle
 from actors.cluster.environment import ClusterError
 from actors.cluster.local_node import servers
 from actors.cluster.peers import RayPeers
@@ -14,7 +14,7 @@ from actors.cluster.process_state import kill_process
 from actors.cluster.ray_servers import RayServers
 from actors.cluster.ray_session import join, leave
 from actors.settings import Settings
-from engine.limits import RAY_LEAVE_SECONDS
+from engine.limits import RAY_IDLE_SECONDS, RAY_LEAVE_SECONDS, RAY_LOST_SECONDS
 
 
 class RayConnection:
@@ -37,25 +37,28 @@ class RayConnection:
         await asyncio.shield(self._joining)
         _restore_signal_handlers()
         self.servers.learn()
+        self._peers.reopen()
 
     async def leave(self) -> None:
-        """Leave Ray. Processes of a local Ray that still run afterwards end with ``end_outliving``."""
+        """Leave Ray. Processes of a local Ray that still run afterwards end with ``end_outliving``. Raises
+        TimeoutError when Ray does not end; it must not be joined again then."""
         self._outliving |= self.servers.processes()
+        await self._peers.close()
+        # Before the head is killed: open calls end soon while it answers.
+        await wait_idle(RAY_IDLE_SECONDS)
         if self.servers.missing:
             self.servers.kill()
-        self._peers.forget()
-        # Servers that do not end in time end with this process.
-        with suppress(TimeoutError):
-            await in_daemon_thread(leave, self._settings, seconds=RAY_LEAVE_SECONDS)
-        # Again: handles can have been looked up while Ray was ending.
-        self._peers.forget()
+        await in_daemon_thread(leave, self._settings, seconds=RAY_LOST_SECONDS)
 
     async def leave_if_joined(self) -> None:
         """Leave Ray if it was joined, or is being joined."""
         joining, self._joining = self._joining, None
         if joining is not None:
             await asyncio.wait((joining,), timeout=RAY_LEAVE_SECONDS)
-            await self.leave()
+            # Servers that do not end in time end with this process.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RAY_LEAVE_SECONDS):
+                    await self.leave()
 
     def end_outliving(self) -> None:
         """Kill the processes of earlier Rays that still run."""

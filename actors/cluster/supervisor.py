@@ -89,6 +89,7 @@ class ClusterSupervisor:
             self._node_watch.start()
         else:
             self._ray_guard = asyncio.create_task(self._guard_ray())
+            self._ray_guard.add_done_callback(self._ray_guard_ended)
         return listen_addresses(self._settings)
 
     async def stop(self) -> None:
@@ -153,7 +154,7 @@ class ClusterSupervisor:
 
     def _on_failure(self, failure: BaseException) -> None:
         if self._failed is not None and not self._failed.done():
-            self._failed.set_result(f"a process cannot be kept alive: {type(failure).__name__}")
+            self._failed.set_result(f"processes cannot be kept alive: {type(failure).__name__}")
 
     # --- a local Ray that has ended -----------------------------------------------------------------------
 
@@ -162,6 +163,10 @@ class ClusterSupervisor:
             _log.error("ray_lost", server=await self._ray.servers.lost())
             self._rebuilding.set()
             await self._rebuild()
+
+    def _ray_guard_ended(self, guard: asyncio.Task[None]) -> None:
+        if not guard.cancelled():
+            self._on_failure(guard.exception() or RuntimeError())
 
     async def _rebuild(self) -> None:
         """Start Ray and every process again. Ray cannot adopt running processes, so all processes are new.

@@ -27,6 +27,8 @@ from tests.support.api.driver import Caller
 from tests.support.ops.waiting import gone
 
 SECONDS_MAX = 60.0
+OUTPUT_LINES = 60
+"""Lines of output that a failed test shows."""
 LISTENING = "0A"
 """The state LISTEN in /proc/net/tcp."""
 _SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
@@ -72,7 +74,11 @@ class Stack:
     # --- processes and metrics pages ----------------------------------------------------------------------
 
     def page(self, path: str) -> tuple[int, str]:
-        """Status and text of a page of the metrics port."""
+        """Status and text of a page of the metrics port. Fails with the end of the output when the supervisor
+        has ended."""
+        if self.installation.pid is None:
+            lines = self.installation.output.read_text("utf-8", "replace").splitlines()
+            raise AssertionError("\n".join(["the supervisor has ended:", *lines[-OUTPUT_LINES:]]))
         try:
             with urllib.request.urlopen(self.record["metrics_url"].replace("/metrics", path)) as answer:
                 return answer.status, answer.read().decode()

@@ -67,8 +67,11 @@ class FakeProcesses:
         if again:
             asyncio.get_running_loop().call_later(0.005, self._start, name)
 
-    def forget(self) -> None:
-        """Called when Ray has ended; these processes have no handles."""
+    async def close(self) -> None:
+        """Called before Ray is shut down; these processes have no handles."""
+
+    def reopen(self) -> None:
+        """Called when Ray has been started again."""
 
     def _start(self, name: str) -> None:
         self._next_pid += 1
