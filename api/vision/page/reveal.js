@@ -41,12 +41,19 @@ function copy(value) {
   say(copied ? "Copied." : "Copying is not possible here.");
 }
 
+// A click can arrive before its frame has the focus; until then the browser refuses to copy.
+function whenFocused(action) {
+  if (document.hasFocus()) return action();
+  addEventListener("focus", action, { once: true });
+  window.focus();
+}
+
 function addCopyButton(value) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = "Copy";
   button.setAttribute("aria-label", `Copy ${value.previousElementSibling.textContent.toLowerCase()}`);
-  button.addEventListener("click", () => { copy(value); button.focus(); });
+  button.addEventListener("click", () => whenFocused(() => { copy(value); button.focus(); }));
   value.after(button);
 }
 

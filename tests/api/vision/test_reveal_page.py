@@ -43,9 +43,12 @@ async def revealing(running: Installation, tenant: str) -> Caller:
 async def opened_page(
     running: Installation, revealing: Caller, card: Any, profile: Path, **fields: Any
 ) -> AsyncIterator[tuple[Visit, str]]:
-    """A browser, and the address of a session of ``card`` on a served vision host."""
-    session = await open_session(revealing, card, **fields)
+    """A browser whose pages' timers stand still, and the address of a session of ``card`` on a served vision
+    host."""
     async with served(create_app(running.services)) as base_url, browser(profile, LOCAL_FRAMES) as visit:
+        await visit.page.clock.install(time=0)
+        await visit.page.clock.pause_at(1_000)
+        session = await open_session(revealing, card, **fields)
         yield visit, session["url"].replace(running.services.settings.vision_address, base_url)
 
 
@@ -73,7 +76,6 @@ async def test_page_shows_copies_and_hides_the_card(
     async with opened_page(running, revealing, card, tmp_path) as (visit, url):
         page = visit.page
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        await page.clock.install()
         await page.goto(url)
         grouped = " ".join(pan[start : start + 4] for start in range(0, 16, 4))
         expiry = f"{card['exp_month']:02d}/{card['exp_year'] % 100:02d}"
@@ -83,6 +85,13 @@ async def test_page_shows_copies_and_hides_the_card(
             await page.get_by_role("button", name=f"Copy {name}").click()
             await expect(page.locator("#status")).to_have_text("Copied.")
             assert await page.evaluate("navigator.clipboard.readText()") == copied
+        # A click that arrives before the focus copies when the focus does.
+        await page.evaluate("navigator.clipboard.writeText('')")
+        await page.evaluate("document.hasFocus = () => false")
+        await page.get_by_role("button", name="Copy card number").click()
+        assert await page.evaluate("navigator.clipboard.readText()") == ""
+        await page.evaluate("window.dispatchEvent(new Event('focus'))")
+        assert await page.evaluate("navigator.clipboard.readText()") == pan
         await page.clock.run_for(29_000)
         await expect(values(page).first).to_have_text(grouped)
         await page.clock.run_for(1_000)
