@@ -19,9 +19,9 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
-import asyncpg
 import typer
 
+from ops.database.operator_connection import connect_operator
 from actors.cluster.environment import prepare
 from actors.placement import ProcessSpec
 from actors.settings import Settings, unknown_variables
@@ -255,7 +255,7 @@ def create(
             # Processes of the previous version may be running.
             await bring_up_to_date(dsn, before_only=True, keys=lambda: vault)
             await check_master_key(dsn, vault)
-            connection = await asyncpg.connect(dsn)
+            connection = await connect_operator(dsn)
             try:
                 return await create_client(
                     connection,

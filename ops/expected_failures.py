@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.cluster.environment import ClusterError
+from actors.primary import CannotConnectError
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import SettingsError
 from actors.vault import VaultError
@@ -33,6 +34,7 @@ from stanchion import StanchionError
 EXPECTED_FAILURES: Final = (
     AuditError,
     AuthenticationKeyError,
+    CannotConnectError,
     ClientError,
     ClusterError,
     ControlError,
