@@ -199,7 +199,7 @@ async def _connect_to(server: Server, dsn: str, options: Mapping[str, Any]) -> P
 
 
 async def _answers(tasks: Collection[asyncio.Task[PrimaryConnection]], timeout_s: float) -> None:
-    """Wait until all servers have answered, or until those that have answered need not wait for the others."""
+    """Wait until all servers have answered, or until the others have had time enough after the first."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s
     pending: Collection[asyncio.Task[PrimaryConnection]] = tasks
@@ -277,7 +277,7 @@ def _reason(task: asyncio.Task[PrimaryConnection]) -> str:
             return "is read-only"
         case asyncpg.CannotConnectNowError():
             return "is starting or stopping"
-        case asyncpg.InvalidAuthorizationSpecificationError()():
+        case asyncpg.InvalidAuthorizationSpecificationError():
             return "refuses the user or the password"
         case asyncpg.InvalidCatalogNameError():
             return "has no such database"

@@ -175,7 +175,8 @@ def table(services: dict[str, Service]) -> str:
     ]
     lines += [
         f"| {title} | {each.decisions:,} | {each.decision_p50_ms:.1f} | {each.decision_p99_ms:.1f} |"
-        f" {each.refused} | {each.calls:,} | {each.call_p50_ms:.1f} | {each.call_p99_ms:.1f} | {each.failed} |"
+        f" {each.refused} | {each.calls:,} | {each.call_p50_ms:.1f} | {each.call_p99_ms:.1f} |"
+        f" {each.failed} |"
         for title, each in services.items()
     ]
     return "\n".join(lines)
@@ -191,6 +192,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--folder", type=Path, help="keep logs and the database in this folder")
     options = parser.parse_args(arguments)
     conditions = machine()
+    load = conditions["load average before"]
     try:
         with TemporaryDirectory(prefix="stanchion-fairness-") as temporary:
             folder = options.folder or Path(temporary)
@@ -199,7 +201,7 @@ def main(arguments: list[str]) -> int:
     except (ChildError, HttpError) as failure:
         print(f"loadtests.fairness: {failure}", file=sys.stderr)
         return 1
-    print(f"{conditions['day']}, {conditions['cpu']}, load average {conditions['load average before']} before.")
+    print(f"{conditions['day']}, {conditions['cpu']}, load average {load} before.")
     print(f"The greedy tenant: {summary(answers)}.")
     print(table({"alone": alone, "beside the greedy tenant": beside}))
     for broken in beside.broken:

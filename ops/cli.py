@@ -21,7 +21,6 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from ops.database.operator_connection import connect_operator
 from actors.cluster.environment import prepare
 from actors.placement import ProcessSpec
 from actors.settings import Settings, unknown_variables
@@ -35,6 +34,7 @@ from ops.database.key_check import check_master_key
 from ops.database.migrate import migrate as bring_up_to_date
 from ops.database.migrate import waiting
 from ops.database.operator_acts import OperatorAct, on_installation, operator_of, record_alone
+from ops.database.operator_connection import connect_operator
 from ops.supervision.installation import RUN_FILE, SERVERS_FILE, database
 from ops.supervision.up import MakeProcessGroup, ProcessGroup
 from ops.supervision.up import up as run_installation

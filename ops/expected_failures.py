@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from actors.cluster.environment import ClusterError
-from actors.primary import CannotConnectError
 from actors.peers import PeerFailedError, PeerGoneError
+from actors.primary import CannotConnectError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError

@@ -34,7 +34,10 @@ async def data_loss(
     row = await connection.fetchrow(_STANDBYS, list(ARCHIVERS))
     assert row is not None, "the statement returns one row"
     if not row["waits"] and row["standbys"]:
-        return f"the primary does not wait for its standbys ({row['standbys']}): synchronous_standby_names is empty"
+        return (
+            f"the primary does not wait for its standbys ({row['standbys']}): synchronous_standby_names is"
+            " empty"
+        )
     if not row["waits"] and servers > 1:
         return f"the address names {servers} servers, but synchronous_standby_names is empty"
     if row["asynchronous"]:

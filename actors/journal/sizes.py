@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.metrics import Figures
 from actors.journal.replication import data_loss
+from actors.metrics import Figures
 from actors.primary import connect, servers_of
 from actors.sqlstates import STATEMENT_FAILURES
 
@@ -19,8 +19,8 @@ _OUTAGES: Final = """
 
 
 async def read_sizes(dsn: str, seconds: float) -> Figures:
-    """Sizes in bytes, open outages and the risk of a failover, by metric name. Empty if the database does not answer within
-    ``seconds``."""
+    """Sizes in bytes, open outages and the risk of a failover, by metric name. Empty if the database does
+    not answer within ``seconds``."""
     try:
         connection = await connect(dsn, "stanchion-metrics", seconds, {}, command_seconds=seconds)
     except STATEMENT_FAILURES:

@@ -1,4 +1,4 @@
-"""A greedy tenant, in a process of its own (``loadtests.fairness``): it keeps many requests open at all times.
+"""A greedy tenant in a process of its own (``loadtests.fairness``), which keeps many requests open.
 
 Each worker sends one kind of request after the other: simulated spends, filtered lists, exports, changes of
 many programmes, pictures of applicants. Beforehand the tenant has registered webhook endpoints and a decision
@@ -118,7 +118,10 @@ class Greed:
         while (number := next(numbers)) <= last:
             body: dict[str, Any] = {"name": f"Programme {number}", "currency": "EUR"}
             if number % 10 == 0:
-                body |= {"decisioning": "delegated", "decision_url": f"https://127.0.0.1:{self._tarpit_port}/{number}"}
+                body |= {
+                    "decisioning": "delegated",
+                    "decision_url": f"https://127.0.0.1:{self._tarpit_port}/{number}",
+                }
             made = await self._attempt("POST", "/v1/programs", body)
             if made is not None:
                 self._programmes.append(made["id"])

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from ops.database.operator_connection import connect_operator
+
 ROWS_AT_ONCE: Final = 500
 
 _SELECT: Final = """

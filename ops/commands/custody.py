@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-
 from engine.ids import is_id
 from ops.database.operator_connection import connect_operator
 

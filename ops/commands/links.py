@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-
 from actors.network.links.entry import LinkEntry
 from actors.network.links.status import LinkStatus
 from engine.limits import LINK_DRAIN_SECONDS, LINK_SIGN_OFF_POLL_SECONDS

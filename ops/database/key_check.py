@@ -10,9 +10,8 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
-
-from ops.database.operator_connection import connect_operator
 from actors.vault import Vault, VaultError
+from ops.database.operator_connection import connect_operator
 
 PURPOSE: Final = "key-check"
 _CONSTANT: Final = b"stanchion"

@@ -84,7 +84,7 @@ async def test_refusal_has_a_reason_for_each_server(database_url: str) -> None:
 
 
 async def test_one_wrong_host_does_not_matter(database_url: str) -> None:
-    connection = await connected(of_both("postgresql://no.such.host.invalid:1/d", database_url))
+    connection = await connected(of_both(database_url, "postgresql://no.such.host.invalid:1/d"))
     await connection.close()
 
 
@@ -145,8 +145,9 @@ async def test_connections_move_to_the_promoted_server_and_leave_the_former_prim
         while not (idle.is_closed() and used.is_closed()):  # noqa: ASYNC110 - the watch has no signal
             await asyncio.sleep(0.02)
     await watch.stop()
-    assert accepts_writes(promoted)
-    assert accepts_writes(again)
+    for each in (promoted, again):
+        assert accepts_writes(each)
+        each.terminate()
 
 
 def userinfo(dsn: str) -> str:
@@ -185,7 +186,7 @@ async def test_commit_that_waits_for_its_standby_is_not_visible_after_its_caller
     assert await reader.fetchval(waiting) > 0
     pair.primary.replication.release()
     async with asyncio.timeout(SECONDS):
-        while await reader.fetchval(waiting):
+        while await reader.fetchval(waiting):  # noqa: ASYNC110 - the server has no signal
             await asyncio.sleep(0.02)
     assert await reader.fetchval("SELECT count(*) FROM numbers") > 0
     with suppress(TimeoutError):

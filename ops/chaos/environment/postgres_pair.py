@@ -171,7 +171,7 @@ class PostgresPair:
                 continue
 
     async def rebuild(self) -> None:
-        """Make the other server a standby of the primary, and let commits wait for it. Raises TimeoutError."""
+        """Make the other server a standby, for which the commits of the primary wait. Raises TimeoutError."""
         standby, primary = self.standby, self.primary
         await self._in_thread(standby.forget)
         standby.origin, standby.origin_port = primary, primary.replication.port
@@ -210,7 +210,7 @@ class PostgresPair:
 
     async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(STANDBY_SECONDS_MAX):
-            while not await condition():
+            while not await condition():  # noqa: ASYNC110 - another process changes it
                 await asyncio.sleep(0.05)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

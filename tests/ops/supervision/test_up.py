@@ -185,8 +185,8 @@ def test_start_is_refused_if_a_failover_can_lose_decisions(
     monkeypatch.setenv("STANCHION_DATABASE_URL", with_two_servers(database_url))
     _output, errors = installation.spawn().communicate(timeout=60)
     assert errors.decode() == (
-        "stanchion: a failover of PostgreSQL can lose acknowledged decisions: the address names 2 servers, but"
-        " synchronous_standby_names is empty; accept it with STANCHION_ALLOW_DATA_LOSS=1\n"
+        "stanchion: a failover of PostgreSQL can lose acknowledged decisions: the address names 2 servers,"
+        " but synchronous_standby_names is empty; accept it with STANCHION_ALLOW_DATA_LOSS=1\n"
     )
 
 
