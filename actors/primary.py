@@ -61,7 +61,7 @@ class NoAnswerError(CannotConnectError, TimeoutError):
     """No server of the address has answered in time."""
 
 
-class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]
+class PrimaryConnection(asyncpg.Connection):
     """A connection to a server that accepted writes when it was opened."""
 
     cluster: int = 0

@@ -154,8 +154,8 @@ async def _find(connection: Connection, check_id: str, *, lock: bool = False) ->
 
 @asynccontextmanager
 async def _connected(dsn: str) -> AsyncIterator[Connection]:
-    one: dict[str, Any] = {"min_size": 1, "max_size": 1, "connection_class": PrimaryConnection}
-    async with asyncpg.create_pool(dsn, connect=connect_for_pool, **one) as pool:
+    options: dict[str, Any] = {"connect": connect_for_pool, "connection_class": PrimaryConnection}
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=1, **options) as pool:
         async with pool.acquire() as connection:
             yield connection
 
