@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
@@ -21,7 +22,6 @@ import msgspec
 from loadtests.generators.http import Api, Connection, HttpError
 from loadtests.generators.rest import issue_cards
 from loadtests.generators.workload import AMOUNT, SALE
-from ops.bench.pipe import serve
 
 CARDS: Final = 50
 ENDPOINTS: Final = 10
@@ -224,13 +224,27 @@ def summary(answers: dict[str, int], kinds: Sequence[str] = tuple(SHARES)) -> st
 
 
 async def main() -> None:
-    """Serve requests over the pipe."""
+    """Serve the requests of ``loadtests.harness.children.Helper``: one JSON object a line, until the pipe
+    closes."""
     greed = Greed()
-
-    async def begin(workers: int) -> None:
-        await greed.begin(workers)
-
-    await serve({"open": greed.open, "create": greed.create, "begin": begin, "end": greed.end})
+    handlers: dict[str, Callable[..., Awaitable[Any]]] = {
+        "open": greed.open,
+        "create": greed.create,
+        "begin": greed.begin,
+        "end": greed.end,
+    }
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
+    )
+    while line := await reader.readline():
+        request = msgspec.json.decode(line)
+        try:
+            answer = {"answer": await handlers[request["do"]](**request["with"])}
+        except HttpError as failure:
+            answer = {"error": str(failure)}
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
