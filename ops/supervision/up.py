@@ -261,7 +261,8 @@ async def _check_replication(settings: Settings) -> None:
     dsn = settings.migrations_dsn
     connection = await connect_operator(dsn)
     try:
-        reason = await data_loss(connection, len(servers_of(dsn)))
+        servers = max(len(servers_of(each)) for each in (dsn, settings.database_dsn))
+        reason = await data_loss(connection, servers)
     finally:
         await connection.close(timeout=10)
     if reason is None:
