@@ -55,6 +55,8 @@ class CannotConnectError(OSError):
 
     permanent: bool = False
     """Whether the address is wrong for every server, so that a later attempt fails too."""
+    read_only: bool = False
+    """Whether all servers are read-only."""
 
 
 class NoAnswerError(CannotConnectError, TimeoutError):
@@ -133,10 +135,10 @@ def accepts_writes(connection: AnyConnection) -> bool:
     return getattr(connection, "timeline", 0) >= _newest.get(getattr(connection, "cluster", 0), 0)
 
 
-def drop_outdated() -> int:
-    """Terminate all connections of this process whose server is not the primary; returns their number. A
-    statement in flight fails with an unknown outcome."""
-    outdated = [each for each in list(_open) if not each.is_closed() and not accepts_writes(each)]
+def drop_outdated(*, every: bool = False) -> int:
+    """Terminate the connections of this process whose server is not the primary, or ``every`` connection;
+    returns their number. A statement in flight fails with an unknown outcome."""
+    outdated = [each for each in list(_open) if not each.is_closed() and (every or not accepts_writes(each))]
     for connection in outdated:
         connection.terminate()
     return len(outdated)
@@ -167,12 +169,18 @@ class PrimaryWatch:
         await self._task.stop()
 
     async def _step(self) -> None:
+        if all(each.is_closed() for each in list(_open)):
+            return
+        read_only = False
         try:
-            if any(not each.is_closed() for each in list(_open)):
-                probe = await connect(self._dsn, "stanchion-watch", PRIMARY_PROBE_SECONDS, {})
-                await probe.close(timeout=PRIMARY_PROBE_SECONDS)
+            probe = await connect(self._dsn, "stanchion-watch", PRIMARY_PROBE_SECONDS, {})
+            await probe.close(timeout=PRIMARY_PROBE_SECONDS)
+        except CannotConnectError as refusal:
+            # Idle sessions have not reported yet that their server is read-only.
+            read_only = refusal.read_only
+            raise
         finally:
-            dropped = drop_outdated()
+            dropped = drop_outdated(every=read_only)
             if dropped:
                 _log.warning("connections_to_former_primary_dropped", count=dropped)
 
@@ -246,7 +254,9 @@ def _refusal(
     made = NoAnswerError if silent else CannotConnectError
     refusal = made("no server accepts connections and writes: " + ", ".join(reasons))
     failures = [task.exception() for task in tasks if task.done() and not task.cancelled()]
-    refusal.permanent = len(failures) == len(tasks) and all(isinstance(each, _PERMANENT) for each in failures)
+    if len(failures) == len(tasks):
+        refusal.permanent = all(isinstance(each, _PERMANENT) for each in failures)
+        refusal.read_only = all(isinstance(each, _READ_ONLY) for each in failures)
     return refusal
 
 
@@ -256,6 +266,7 @@ def _name(dsn: str) -> str:
 
 
 _SILENT: Final = "does not answer"
+_READ_ONLY: Final = asyncpg.TargetServerAttributeNotMatched
 _PERMANENT: Final = (
     asyncpg.InterfaceError,
     asyncpg.InvalidAuthorizationSpecificationError,

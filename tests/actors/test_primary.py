@@ -44,6 +44,12 @@ async def port_of(connection: PrimaryConnection) -> int:
     return int(await connection.fetchval("SELECT inet_server_port()"))
 
 
+async def closed(connection: PrimaryConnection) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not connection.is_closed():  # noqa: ASYNC110 - a connection has no signal
+            await asyncio.sleep(0.02)
+
+
 async def connected(dsn: str) -> PrimaryConnection:
     return await connect(dsn, "test", SECONDS, {})
 
@@ -72,15 +78,27 @@ async def test_refusal_has_a_reason_for_each_server(database_url: str) -> None:
     session = await asyncpg.connect(database_url)
     await session.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     await session.close()
-    closed = of_both(database_url, "postgresql://127.0.0.1:1/d")
+    address = of_both(database_url, "postgresql://127.0.0.1:1/d")
     with pytest.raises(CannotConnectError) as failure:
-        await connected(closed)
+        await connected(address)
     port = urlsplit(database_url).port
     assert str(failure.value) == (
         "no server accepts connections and writes: "
         f"127.0.0.1:{port} is read-only, 127.0.0.1:1 accepts no connections"
     )
     assert not failure.value.permanent
+
+
+async def test_watch_drops_idle_connections_to_a_server_that_is_read_only(database_url: str) -> None:
+    idle = await connected(database_url)
+    watch = PrimaryWatch(database_url, 0.02)
+    watch.start()
+    name = urlsplit(database_url).path[1:]
+    session = await asyncpg.connect(database_url)
+    await session.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    await session.close()
+    await closed(idle)
+    await watch.stop()
 
 
 async def test_one_wrong_host_does_not_matter(database_url: str) -> None:
@@ -141,9 +159,8 @@ async def test_connections_move_to_the_promoted_server_and_leave_the_former_prim
         await connected(only_former)
     watch = PrimaryWatch(pair.dsn, 0.02)
     watch.start()
-    async with asyncio.timeout(SECONDS):
-        while not (idle.is_closed() and used.is_closed()):  # noqa: ASYNC110 - the watch has no signal
-            await asyncio.sleep(0.02)
+    await closed(idle)
+    await closed(used)
     await watch.stop()
     for each in (promoted, again):
         assert accepts_writes(each)
@@ -162,9 +179,7 @@ async def test_watch_finds_a_promotion_of_which_the_process_knows_nothing(pair: 
     assert accepts_writes(idle)
     watch = PrimaryWatch(pair.dsn, 0.02)
     watch.start()
-    async with asyncio.timeout(SECONDS):
-        while not idle.is_closed():  # noqa: ASYNC110 - the watch has no signal
-            await asyncio.sleep(0.02)
+    await closed(idle)
     await watch.stop()
 
 
