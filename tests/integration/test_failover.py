@@ -12,6 +12,9 @@ import pytest
 from ops.chaos.environment.postgres_pair import PostgresPair
 from ops.chaos.failover import FailoverRig, drill
 
+SECONDS = 60.0
+SAFE = 'stanchion_data_loss_possible{process="database"} 0.0\n'
+
 
 @pytest.mark.timeout(300)
 async def test_promoted_standby_has_every_acknowledged_decision(tmp_path: Path) -> None:
@@ -28,10 +31,6 @@ async def test_promoted_standby_has_every_acknowledged_decision(tmp_path: Path) 
         findings = await rig.findings()
     assert [str(each) for each in findings if each.broken] == []
     assert sum(each.subjects for each in findings) > 0
-
-
-SECONDS = 60.0
-SAFE = 'stanchion_data_loss_possible{process="database"} 0.0\n'
 
 
 def metrics(rig: FailoverRig) -> str:
