@@ -1,8 +1,8 @@
 """Connections to PostgreSQL. ``DbConnection`` runs one statement at a time, each with a time limit.
 
 Roles that work in batches need no pool. A connection that fails or exceeds its time is terminated, not
-closed: closing a connection to a frozen server can take forever. Connections are made only to servers that
-accept writes, and are dropped when their server reports that it has become read-only.
+closed: closing a connection to a frozen server can take forever. Connections are made only to the primary
+(``actors.primary``), and are dropped when their server is not the primary any more.
 """
 
 from __future__ import annotations
@@ -11,19 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
-from urllib.parse import urlsplit
 
-import asyncpg
-from asyncpg.connect_utils import SessionAttribute
-
+from actors.primary import PrimaryConnection, accepts_writes, connect
 from actors.sqlstates import STATEMENT_FAILURES
 from engine.limits import CLIENT_CHECK_MS, COMMIT_TIMEOUT_MS, IDLE_IN_TRANSACTION_MS, LOCK_WAIT_PERCENT
 
 Result = TypeVar("Result")
-
-DEFAULT_PORT: Final = 5432
-WRITABLE: Final = SessionAttribute.read_write
-"""``target_session_attrs`` of every connection."""
 
 INDEX_PLANS: Final[dict[str, str]] = {
     "enable_seqscan": "off",
@@ -53,10 +46,6 @@ def read_statements(folder: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in folder.glob("*.sql")}
 
 
-class CannotConnectError(OSError):
-    """No server of the DSN accepts connections and writes. Holds no text of the server."""
-
-
 def session_settings(timeout_s: float) -> dict[str, str]:
     """Settings of a session whose callers time out after ``timeout_s``: the server ends the statement too."""
     milliseconds = round(timeout_s * 1000)
@@ -72,55 +61,6 @@ def session_settings(timeout_s: float) -> dict[str, str]:
         "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_MS}ms",
         "jit": "off",
     }
-
-
-async def connect(
-    dsn: str, application_name: str, timeout_s: float, settings: Mapping[str, str]
-) -> asyncpg.Connection[Any]:
-    """Connect to a server of ``dsn`` that accepts writes. Several servers share ``timeout_s`` equally: a
-    frozen one must not use up the time of the others.
-
-    Raises CannotConnectError or TimeoutError.
-    """
-    servers = _servers(dsn)
-    failure: BaseException | None = None
-    for server in servers:
-        try:
-            return await asyncpg.connect(
-                dsn,
-                host=server[0],
-                port=server[1],
-                timeout=timeout_s / len(servers),
-                server_settings={"application_name": application_name, **settings},
-                target_session_attrs=WRITABLE,
-            )
-        except STATEMENT_FAILURES as refusal:
-            failure = refusal
-    if isinstance(failure, TimeoutError):
-        raise TimeoutError
-    raise CannotConnectError(type(failure).__name__) from None
-
-
-def _servers(dsn: str) -> list[tuple[str | None, int | None]]:
-    """Host and port of each server of ``dsn``. Both are ``None`` for a single server: the driver parses
-    it."""
-    hosts = urlsplit(dsn).netloc.rpartition("@")[2].split(",")
-    if len(hosts) < 2:
-        return [(None, None)]
-    parts = [urlsplit(f"//{host}") for host in hosts]
-    return [(part.hostname, part.port or DEFAULT_PORT) for part in parts]
-
-
-def accepts_writes(connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]) -> bool:
-    """Whether the connection is open and its server has not reported itself as read-only. Needs no round
-    trip: the server sends the report with its answers."""
-    if connection.is_closed():
-        return False
-    reported = connection.get_settings()
-    return "on" not in (
-        getattr(reported, "in_hot_standby", "off"),
-        getattr(reported, "default_transaction_read_only", "off"),
-    )
 
 
 class DbConnection:
@@ -144,7 +84,7 @@ class DbConnection:
         self._application_name = application_name
         self._session = {**session_settings(self._timeout_s), **(session or {})}
         self._lock = asyncio.Lock()
-        self._connection: asyncpg.Connection[Any] | None = None
+        self._connection: PrimaryConnection | None = None
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
         """Run a statement and return its rows. Raises ``DatabaseUnavailableError`` if it fails or takes too
@@ -193,7 +133,7 @@ class DbConnection:
             self._connection.terminate()
             self._connection = None
 
-    async def _connected(self) -> asyncpg.Connection[Any]:
+    async def _connected(self) -> PrimaryConnection:
         if self._connection is not None and not accepts_writes(self._connection):
             self.close()
         if self._connection is None:

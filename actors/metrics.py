@@ -79,6 +79,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     "stanchion_journal_rows": ("counter", "Rows added to the journal by the shard host."),
     "stanchion_journal_bytes": ("gauge", "Size of the journal with its indexes."),
     "stanchion_database_bytes": ("gauge", "Size of the whole database."),
+    "stanchion_data_loss_possible": (
+        "gauge",
+        "1 while the loss of PostgreSQL's primary can lose acknowledged decisions, else 0.",
+    ),
     "stanchion_undurable_commands": ("gauge", "Commands that are decided and not yet durable."),
     "stanchion_unreadable_rows": (
         "counter",

@@ -78,6 +78,9 @@ class Settings(BaseSettings):
     migrations_database_url: SecretStr | None = None
     """The same database, as the role that owns its tables; used by `stanchion up` and the other operator
     commands, and not passed to processes. Unset = ``database_url``."""
+    allow_data_loss: bool = False
+    """Whether to start although the loss of PostgreSQL's primary can lose acknowledged decisions: it has
+    standbys that are not synchronous."""
     redis_url: SecretStr | None = None
     """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids,
     never payloads."""

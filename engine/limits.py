@@ -92,6 +92,12 @@ CLIENT_CHECK_MS: Final = 500
 """Interval at which a backend that runs a statement checks that its client is still connected."""
 IDLE_IN_TRANSACTION_MS: Final = 5_000
 """Time that a transaction may wait for its client's next statement before the server ends the session."""
+PRIMARY_WATCH_SECONDS: Final = 5.0
+"""Interval at which a process looks for a newer primary, if its database address names several servers."""
+PRIMARY_WATCH_SECONDS_OF_ONE: Final = 30.0
+"""The same if the address names one server, behind which a failover can exchange the primary."""
+PRIMARY_PROBE_SECONDS: Final = 2.0
+"""Time limit of such a look."""
 
 # Group commit
 COMMIT_BATCH_MAX: Final = 256

@@ -19,7 +19,6 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
-import asyncpg
 import typer
 
 from actors.cluster.environment import prepare
@@ -35,6 +34,7 @@ from ops.database.key_check import check_master_key
 from ops.database.migrate import migrate as bring_up_to_date
 from ops.database.migrate import waiting
 from ops.database.operator_acts import OperatorAct, on_installation, operator_of, record_alone
+from ops.database.operator_connection import connect_operator
 from ops.supervision.installation import RUN_FILE, SERVERS_FILE, database
 from ops.supervision.up import MakeProcessGroup, ProcessGroup
 from ops.supervision.up import up as run_installation
@@ -255,7 +255,7 @@ def create(
             # Processes of the previous version may be running.
             await bring_up_to_date(dsn, before_only=True, keys=lambda: vault)
             await check_master_key(dsn, vault)
-            connection = await asyncpg.connect(dsn)
+            connection = await connect_operator(dsn)
             try:
                 return await create_client(
                     connection,

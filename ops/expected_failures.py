@@ -6,6 +6,7 @@ from typing import Final
 
 from actors.cluster.environment import ClusterError
 from actors.peers import PeerFailedError, PeerGoneError
+from actors.primary import CannotConnectError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
@@ -33,6 +34,7 @@ from stanchion import StanchionError
 EXPECTED_FAILURES: Final = (
     AuditError,
     AuthenticationKeyError,
+    CannotConnectError,
     ClientError,
     ClusterError,
     ControlError,

@@ -34,6 +34,7 @@ from actors.cluster.title import set_title, title_of
 from actors.cluster.unix_rpc import UnixServer
 from actors.log import configure
 from actors.metrics import Figures, process_figures
+from actors.primary import PrimaryWatch
 from actors.roles import Context, Role
 from actors.settings import Settings
 from actors.vault import Vault, VaultError
@@ -65,6 +66,7 @@ class Process:
         self._starting = asyncio.Lock()
         self._lag = LoopLag()
         self._watchdog = OomWatchdog()
+        self._primary_watch: PrimaryWatch | None = None
         self._server = UnixServer(self.call)
         self._identity = own_identity().encode()
         # Import the role's code now, while other processes start. An import that fails here fails again at
@@ -109,6 +111,8 @@ class Process:
 
     async def stop(self) -> None:
         """Stop the role."""
+        if self._primary_watch is not None:
+            await self._primary_watch.stop()
         if self._role is not None:
             await self._role.stop()
             _log.info("stopped")
@@ -135,6 +139,9 @@ class Process:
                 _log.info("started", pid=os.getpid())
                 self._lag.start()
                 self._watchdog.start()
+                if self._settings.database_url is not None:
+                    self._primary_watch = PrimaryWatch(self._settings.database_dsn)
+                    self._primary_watch.start()
                 await self._server.open()
                 # Objects loaded so far stay for good, so the garbage collector need not scan them again.
                 # Reference counting frees nearly all later ones.

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import aiohttp
-import asyncpg
 
 from actors.network.links.status import decode_statuses
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
+from actors.primary import CannotConnectError, connect
 
 Check = Callable[[], Awaitable[object]]
 """Returns when its part is ready; raises otherwise. The text of a NotReadyError is shown."""
@@ -56,6 +56,8 @@ def _reason(task: asyncio.Task[object]) -> str | None:
             return "its role does not start"
         case TimeoutError():
             return _NO_ANSWER
+        case CannotConnectError() as failure:
+            return str(failure)
         case failure:
             return type(failure).__name__
 
@@ -92,8 +94,8 @@ async def answers_http(url: str) -> None:
 
 
 async def answers_sql(dsn: str, seconds: float) -> None:
-    """Check that the database answers a statement."""
-    connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds)
+    """Check that a server that accepts writes answers a statement."""
+    connection = await connect(dsn, "stanchion-ready", seconds, {}, command_seconds=seconds)
     try:
         await connection.fetchval("SELECT 1")
     finally:

@@ -17,7 +17,7 @@ import asyncpg
 import structlog
 
 from actors.clock import SystemClock
-from actors.database import INDEX_PLANS, accepts_writes, connect, read_statements, session_settings
+from actors.database import INDEX_PLANS, read_statements, session_settings
 from actors.journal.commit_arguments import commit_arguments
 from actors.journal.contract import (
     BehindError,
@@ -33,6 +33,7 @@ from actors.journal.contract import (
     Unreadable,
 )
 from actors.journal.decoding import authorizations_of, card_of, decoded, programme_of, stored_commands
+from actors.primary import PrimaryConnection, accepts_writes, connect
 from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization
@@ -64,9 +65,9 @@ class PostgresJournal:
         self._dsn = dsn
         self._incarnation = incarnation
         self._timeout_seconds = timeout_seconds
-        self._open: list[asyncpg.Connection[Any]] = []
-        self._writer: asyncpg.Connection[Any] | None = None
-        self._pool: asyncio.LifoQueue[asyncpg.Connection[Any] | None] = asyncio.LifoQueue()
+        self._open: list[PrimaryConnection] = []
+        self._writer: PrimaryConnection | None = None
+        self._pool: asyncio.LifoQueue[PrimaryConnection | None] = asyncio.LifoQueue()
         for _ in range(POOLED):
             self._pool.put_nowait(None)
 
@@ -229,12 +230,12 @@ class PostgresJournal:
         finally:
             self._pool.put_nowait(connection)
 
-    def _drop(self, connection: asyncpg.Connection[Any] | None) -> None:
+    def _drop(self, connection: PrimaryConnection | None) -> None:
         """Terminate the connection. Its next user makes a new one."""
         if connection is not None:
             connection.terminate()
 
-    async def _connect(self) -> asyncpg.Connection[Any]:
+    async def _connect(self) -> PrimaryConnection:
         settings = session_settings(self._timeout_seconds) | INDEX_PLANS
         connection = await connect(self._dsn, "stanchion-host", CONNECT_SECONDS, settings)
         self._open = [each for each in self._open if not each.is_closed()] + [connection]

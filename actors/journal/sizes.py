@@ -1,12 +1,12 @@
-"""Database sizes and open outages, for the metrics page."""
+"""Database sizes, open outages, and the state of replication, for the metrics page."""
 
 from __future__ import annotations
 
 from typing import Final
 
-import asyncpg
-
+from actors.journal.replication import data_loss
 from actors.metrics import Figures
+from actors.primary import connect, servers_of
 from actors.sqlstates import STATEMENT_FAILURES
 
 _SIZES: Final = """
@@ -19,15 +19,16 @@ _OUTAGES: Final = """
 
 
 async def read_sizes(dsn: str, seconds: float) -> Figures:
-    """Sizes in bytes and open outages, by metric name. Empty if the database does not answer within
-    ``seconds``."""
+    """Sizes in bytes, open outages and the risk of a failover, by metric name. Empty if the database does
+    not answer within ``seconds``."""
     try:
-        connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds)
+        connection = await connect(dsn, "stanchion-metrics", seconds, {}, command_seconds=seconds)
     except STATEMENT_FAILURES:
         return {}
     try:
         row = await connection.fetchrow(_SIZES)
         outages = await connection.fetch(_OUTAGES)
+        risk = await data_loss(connection, len(servers_of(dsn)))
     except STATEMENT_FAILURES:
         return {}
     finally:
@@ -37,6 +38,7 @@ async def read_sizes(dsn: str, seconds: float) -> Figures:
     return {
         "stanchion_journal_bytes": row["journal"],
         "stanchion_database_bytes": row["database"],
+        "stanchion_data_loss_possible": float(risk is not None),
         "stanchion_outages_open": sum(each["open"] for each in outages),
         "stanchion_outage_exposure_minor": {(each["currency"],): each["used_minor"] for each in outages},
     }

@@ -11,12 +11,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 
-from actors.database import WRITABLE, CannotConnectError, accepts_writes
 from actors.metrics import Histogram
+from actors.primary import PrimaryConnection, accepts_writes, connect
 from api.database.shares import Shares
 from api.http.faults import CONNECTION_FAILURES
 from api.http.scope import TENANT
@@ -29,6 +30,9 @@ from engine.limits import (
 
 STATEMENT_SECONDS: Final = STATEMENT_MS_MAX / 1000
 """Time limit of a whole short transaction, including the wait for a free connection."""
+
+CONNECT_SECONDS: Final = STATEMENT_SECONDS / 2
+APPLICATION: Final = "stanchion-api"
 
 POOL_WAIT: Final = Histogram()
 """Wait times for connections; one histogram for each process, like the pool."""
@@ -54,7 +58,7 @@ async def nothing_to_reset(_connection: Any) -> None:
 def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
     """PostgreSQL session settings of the API, by name."""
     return {
-        "application_name": "stanchion-api",
+        "application_name": APPLICATION,
         "jit": "off",
         # Overrides defaults of the role and the database.
         "synchronous_commit": "on",
@@ -84,16 +88,20 @@ class SharedPool(asyncpg.Pool):
             max_size=size,
             max_queries=50_000,
             max_inactive_connection_lifetime=300.0,
-            connection_class=asyncpg.Connection,
+            connect=partial(_connect, statement_ms),
+            connection_class=PrimaryConnection,
             record_class=asyncpg.Record,
             loop=None,
             setup=None,
             init=None,
             reset=nothing_to_reset,
-            server_settings=session(statement_ms),
-            target_session_attrs=WRITABLE,
         )
         self.shares = Shares(size)
+
+
+async def _connect(statement_ms: int, dsn: str, **_pool: Any) -> PrimaryConnection:
+    """The pool's way to connect: to the primary."""
+    return await connect(dsn, APPLICATION, CONNECT_SECONDS, session(statement_ms))
 
 
 @asynccontextmanager
@@ -105,17 +113,25 @@ async def connected(pool: Pool) -> AsyncIterator[Connection]:
         began = time.monotonic()
         if isinstance(pool, SharedPool):
             await stack.enter_async_context(pool.shares.place(TENANT.get()))
-        connection = await pool.acquire()
+        connection = await _acquire(pool)
         POOL_WAIT.observe(time.monotonic() - began)
         try:
-            if not accepts_writes(connection):
-                raise CannotConnectError("read-only")
             yield connection
         except _ENDINGS:
             connection.terminate()
             raise
         finally:
             await pool.release(connection)
+
+
+async def _acquire(pool: Pool) -> Connection:
+    """A connection to the primary. Connections to servers that are not the primary any more are dropped."""
+    while True:
+        connection = await pool.acquire()
+        if accepts_writes(connection):
+            return connection
+        connection.terminate()
+        await pool.release(connection)
 
 
 @asynccontextmanager

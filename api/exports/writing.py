@@ -22,8 +22,8 @@ import asyncpg
 import msgspec
 import structlog
 
-from actors.database import connect
 from actors.periodic import PeriodicTask
+from actors.primary import connect
 from api.database.pool import connected, fetch_row, session
 from api.exports.columns import COPY_OPTIONS, ExportKind, Format, statement
 from api.exports.content import GZIP_WINDOW

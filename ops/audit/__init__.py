@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 import msgspec
 
+from actors.primary import CannotConnectError, connect, servers_of
 from actors.vault import Vault
 from engine.commands import Authorize
 from engine.decision.decide import authorize
@@ -59,6 +60,7 @@ class Finding:
         return f"{self.promise}: {verdict} {self.subjects}{examples}"
 
 
+CONNECT_SECONDS: Final = 10.0
 _REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
 _SAME_ANSWERS: Final = "replaying a card's journal gives the same answers"
 _SAME_STATE: Final = "replaying a card's journal gives the same counters, balance and transactions"
@@ -76,6 +78,8 @@ async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:
         async with _snapshot(dsn) as connection:
             results = await findings(connection)
             return results if vault is None else [*results, await _readable(connection, vault)]
+    except CannotConnectError as failure:
+        raise AuditError(f"the database cannot be reached: {failure}") from None
     except (OSError, TimeoutError, asyncpg.InterfaceError) as failure:
         raise AuditError(f"the database cannot be reached: {type(failure).__name__}") from None
     except asyncpg.PostgresError as failure:
@@ -90,12 +94,20 @@ async def findings(connection: Connection) -> list[Finding]:
 
 @asynccontextmanager
 async def _snapshot(dsn: str) -> AsyncIterator[Connection]:
-    connection = await asyncpg.connect(dsn, timeout=10, server_settings={"jit": "off"})
+    connection = await _connect(dsn)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             yield connection
     finally:
         await connection.close(timeout=10)
+
+
+async def _connect(dsn: str) -> asyncpg.Connection[Any]:
+    """Of several servers, connect to the primary. An address with one server may name a standby."""
+    settings = {"jit": "off"}
+    if len(servers_of(dsn)) > 1:
+        return await connect(dsn, "stanchion-audit", CONNECT_SECONDS, settings)
+    return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS, server_settings=settings)
 
 
 async def _check(connection: Connection, promise: str, sql: str) -> Finding:

@@ -4,8 +4,9 @@
 
 Rounds of faults, always in the same order, take half of the minutes. Then the run compares the history of all
 client operations with the journal, audits the books, and searches for leaked secrets. Drills on a cluster of
-several nodes run once. The test suites that need no installation use the remaining time for more seeds. The
-exit status is 0 only if every promise (with ``--only``: every chosen one) was tried and held.
+several nodes, and failovers of PostgreSQL, run once. The test suites that need no installation use the
+remaining time for more seeds. The exit status is 0 only if every promise (with ``--only``: every chosen one)
+was tried and held.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from ops.chaos.checks import CHECKS, promise_of
 from ops.chaos.cluster import DRILLS
 from ops.chaos.cluster import run as run_cluster
 from ops.chaos.errors import NotInjectedError
+from ops.chaos.failover import DRILLS as FAILOVERS
+from ops.chaos.failover import run as run_failovers
 from ops.chaos.faults.catalogue import ALL_FAULTS
 from ops.chaos.faults.fault import Fault
 from ops.chaos.leaks import find_leaks
@@ -108,8 +111,9 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
     report = ChaosReport(options.seed, promises)
     report.circumstances = _circumstances(options)
     drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
-    timetable = Timetable(options.minutes, shared=bool(drills or suites))
-    for fault in (*faults, *drills, *(suite.fault for suite in suites)):
+    failovers = [fault for fault, _ in FAILOVERS if _is_chosen(options.only, fault.promise, fault.name)]
+    timetable = Timetable(options.minutes, shared=bool(drills or failovers or suites))
+    for fault in (*faults, *drills, *failovers, *(suite.fault for suite in suites)):
         report.wants(fault)
     if faults or only_checked(promises):
         try:
@@ -121,6 +125,11 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
             await run_cluster(folder, options.cards, options.seed, report)
         except Exception as failure:  # noqa: BLE001 - as above
             report.ended_early(f"on a cluster: {type(failure).__name__}: {failure}")
+    if failovers:
+        try:
+            await run_failovers(folder, options.cards, options.seed, report, failovers)
+        except Exception as failure:  # noqa: BLE001 - as above
+            report.ended_early(f"at a failover: {type(failure).__name__}: {failure}")
     # Suites with seeds run last and use the remaining time.
     suites.sort(key=lambda suite: suite.seeds_per_minute > 0)
     for number, suite in enumerate(suites):

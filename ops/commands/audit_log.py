@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, Final
 
-import asyncpg
 import orjson
+
+from ops.database.operator_connection import connect_operator
 
 ROWS_AT_ONCE: Final = 500
 
@@ -26,7 +27,7 @@ async def acts(
     dsn: str, *, tenant: str | None = None, since: datetime | None = None, act: str | None = None
 ) -> AsyncIterator[dict[str, Any]]:
     """The matching rows, newest first, read in steps."""
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         async with connection.transaction(readonly=True):
             async for row in connection.cursor(_SELECT, tenant, since, act, prefetch=ROWS_AT_ONCE):

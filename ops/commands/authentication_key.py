@@ -11,12 +11,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import asyncpg
-
 from actors.network.authentication_keys import SEAL
 from actors.vault import Vault
 from engine.ids import is_id
 from engine.threeds import KEY_BYTES
+from ops.database.operator_connection import connect_operator
 
 STANDARD_INPUT: Final = "-"
 _DIGITS: Final = re.compile(rf"[0-9A-Fa-f]{{{2 * KEY_BYTES}}}", re.ASCII)
@@ -72,7 +71,7 @@ async def remove_key(dsn: str, programme_id: str) -> None:
 
 async def _execute(dsn: str, statement: str, *arguments: object) -> bool:
     """Whether the statement changed a row."""
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         return not (await connection.execute(statement, *arguments)).endswith(" 0")
     finally:

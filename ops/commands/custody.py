@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import asyncpg
-
 from engine.ids import is_id
+from ops.database.operator_connection import connect_operator
 
 COLUMNS: Final = ("at", "act", "actor", "purpose", "about", "id", "session_id")
 _LOG: Final = """
@@ -34,7 +33,7 @@ async def log(
     """The newest rows, newest first; of one card or KYC check if ``id_`` is given. Raises CustodyLogError."""
     if id_ is not None and not is_id(id_):
         raise CustodyLogError("the id of a card or of a KYC check is a UUID in lower case")
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         rows = await connection.fetch(_LOG, id_, since, limit)
     finally:

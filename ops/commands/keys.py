@@ -21,6 +21,7 @@ from actors.webhooks.signing_secrets import SEAL as WEBHOOK
 from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
 from ops.commands.kyc import rewrap
 from ops.database.operator_acts import on_installation, record
+from ops.database.operator_connection import connect_operator
 
 BATCH: Final = 500
 KEY_ID: Final = "substring({column} from 2 for 4)"
@@ -68,7 +69,7 @@ async def status(dsn: str, vault: Vault) -> list[tuple[str, Counter[int | None]]
     """For each kind of secret, the number of values by the position of their master key: 0 is the current
     key, ``None`` a key that is not in the list."""
     positions = {key_id: position for position, key_id in enumerate(vault.key_ids)}
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         found = []
         for each in COLUMNS:
@@ -89,7 +90,7 @@ async def status(dsn: str, vault: Vault) -> list[tuple[str, Counter[int | None]]
 async def reseal(dsn: str, vault: Vault, operator: str) -> list[tuple[str, int]]:
     """Seal values of older keys under the current one, while the installation runs; returns the number of
     each kind. Raises KeysError; values sealed before the error stay sealed."""
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         await record(connection, operator, on_installation("reseal_secrets", {"phase": "begun"}))
         moved = [

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from actors.primary import PrimaryConnection
 from actors.vault import Vault
 from api.database.pool import Connection
 from api.kyc import applicant_data
@@ -26,6 +27,7 @@ from engine.ids import is_id
 from engine.kyc.flows import EVIDENCE, PURPOSE_OF, PURPOSES
 from engine.kyc.images import media_type_of
 from ops.database.operator_acts import OperatorAct, on_installation, record
+from ops.database.operator_connection import connect_for_pool
 
 KIND: Final = "kyc_check"
 READER: Final = re.compile(r"[\w.@+-][\w.@+ -]{0,99}")
@@ -152,7 +154,8 @@ async def _find(connection: Connection, check_id: str, *, lock: bool = False) ->
 
 @asynccontextmanager
 async def _connected(dsn: str) -> AsyncIterator[Connection]:
-    async with asyncpg.create_pool(dsn, min_size=1, max_size=1) as pool:
+    options: dict[str, Any] = {"connect": connect_for_pool, "connection_class": PrimaryConnection}
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=1, **options) as pool:
         async with pool.acquire() as connection:
             yield connection
 

@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-import asyncpg
-
 from actors.network.links.entry import LinkEntry
 from actors.network.links.status import LinkStatus
 from engine.limits import LINK_DRAIN_SECONDS, LINK_SIGN_OFF_POLL_SECONDS
+from ops.database.operator_connection import connect_operator
 
 WAIT_SECONDS_MAX: Final = LINK_DRAIN_SECONDS + 10 * LINK_SIGN_OFF_POLL_SECONDS
 POLL_SECONDS: Final = 0.25
@@ -49,7 +48,7 @@ def check_name(name: str, entries: Sequence[LinkEntry]) -> None:
 
 async def record_sign_off(dsn: str, name: str, *, signed_off: bool) -> None:
     """Record that the link ``name`` is, or is not, signed off."""
-    connection = await asyncpg.connect(dsn)
+    connection = await connect_operator(dsn)
     try:
         await connection.execute(_SIGN_OFF if signed_off else _SIGN_ON, name)
     finally:

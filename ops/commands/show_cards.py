@@ -15,6 +15,7 @@ import asyncpg
 from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from engine.ids import is_id
+from ops.database.operator_connection import connect_operator
 
 _COLUMNS: Final = "c.id::text AS id, c.live, c.exp_month, c.exp_year, c.cvk_generation, p.sealed"
 _CARDS: Final = f"SELECT {_COLUMNS} FROM cards c JOIN pans p ON p.card_id = c.id"
@@ -49,7 +50,7 @@ async def show_test(
     ShowCardsError if one is unknown or live, and VaultError if a number cannot be opened."""
     if bool(card_ids) == (programme_id is not None):
         raise ShowCardsError("give either card ids or --programme")
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         rows = await (
             _of_programme(connection, programme_id) if programme_id else _by_id(connection, card_ids)

@@ -14,6 +14,7 @@ import asyncpg
 from actors.vault import Vault
 from api.people.personal_data import COLUMNS, People, seal_person, selected
 from ops.database.key_check import check_master_key
+from ops.database.operator_connection import connect_operator
 
 BATCH: Final = 500
 FIRST: Final = "00000000-0000-0000-0000-000000000000"
@@ -45,7 +46,7 @@ async def seal_cardholders(dsn: str, vault: Callable[[], Vault]) -> int:
 
     Raises KeyCheckError when the vault's keys are not those of the database.
     """
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         if not await connection.fetchval(_CLEAR_COLUMNS) or not await connection.fetchval(_REST):
             return 0

@@ -18,6 +18,7 @@ from actors.vault import Vault
 from api.access.credentials import digest_of, new_client_id, new_secret
 from engine.scopes import MODES, ROLES, SCOPES, Mode, Role, default_scopes
 from ops.database.operator_acts import OperatorAct, record
+from ops.database.operator_connection import connect_operator
 from ops.embedded.passwords import write_private
 
 TENANT_NAME_CHARACTERS_MAX: Final = 100
@@ -127,7 +128,7 @@ async def revoke_client(dsn: str, client_id: str, operator: str) -> bool:
     """Revoke a client for ever, also the last owner: it gets no more tokens, and those it has become invalid
     within a second. Returns whether its tenant still has an owner in the client's mode, or has had none.
     Raises ClientError when the client does not exist or is already revoked."""
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         async with connection.transaction():
             row = await connection.fetchrow(_REVOKE, client_id)
@@ -148,7 +149,7 @@ async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[Client
     Those that the database does not know, or that ``path`` lacks, are created: the clients in ``run.json``
     always work.
     """
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
+    connection = await connect_operator(dsn, command_seconds=30)
     try:
         stored = {(each.name, each.mode, each.role): each for each in read_clients(path)}
         known = await connection.fetch(

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
-import asyncpg
-
 from actors.vault import Vault, VaultError
+from ops.database.operator_connection import connect_operator
 
 PURPOSE: Final = "key-check"
 _CONSTANT: Final = b"stanchion"
@@ -30,7 +29,7 @@ async def check_master_key(dsn: str, vault: Vault) -> None:
     key which sealed last is still in the list; it is sealed again each time and so follows a rotation.
     """
     sealed, digest = vault.seal(PURPOSE, _CONSTANT), vault.digest(PURPOSE, _CONSTANT)
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
+    connection = await connect_operator(dsn, command_seconds=30)
     try:
         async with connection.transaction():
             await connection.execute(

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import asyncpg
 
+from ops.database.operator_connection import connect_operator
+
 MIGRATION: Final = Path(__file__).parents[1] / "migrations" / "0022_list_filters.sql"
 BATCH: Final = 1_000
 FIRST: Final = "00000000-0000-0000-0000-000000000000"
@@ -42,7 +44,7 @@ _INVALID: Final = """
 async def prepare_list_filters(dsn: str, _keys: Any) -> int:
     """Fill the columns and build the indexes; returns the number of transactions filled. Does nothing on a
     database without transactions."""
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         if not await connection.fetchval(_ROWS):
             return 0

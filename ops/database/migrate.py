@@ -38,6 +38,7 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
+from actors.primary import CannotConnectError, PrimaryConnection, connect
 from actors.sqlstates import STATEMENT_FAILURES
 from actors.vault import Vault, VaultError
 from ops.database.cardholder_sealing import seal_cardholders
@@ -50,7 +51,6 @@ FUNCTIONS: Final = Path(__file__).parents[2] / "actors"
 SERVER_VERSION_MIN: Final = 15
 CONNECT_SECONDS_MAX: Final = 10.0
 RETRY_SECONDS: Final = 0.2
-_REFUSALS: Final[tuple[type[Exception], ...]] = (ValueError, *STATEMENT_FAILURES)
 
 # "stanchio" in ASCII as 63 bits. One lock for all runners on a database.
 LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
@@ -225,16 +225,15 @@ async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int]:
     return {row["version"] for row in await connection.fetch("SELECT version FROM schema_migrations")}
 
 
-async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyncpg.Record]:
+async def _connect(dsn: str, patience_seconds: float) -> PrimaryConnection:
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
-            return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS_MAX)
-        except (OSError, TimeoutError, asyncpg.CannotConnectNowError) as failure:
-            if time.monotonic() > deadline:
-                raise MigrationError(f"the database cannot be reached: {one_line(failure)}") from None
-        except _REFUSALS as failure:
-            raise MigrationError(f"the database refuses the connection: {one_line(failure)}") from None
+            # Without ``synchronous_commit``: ``check_server`` reads the server's own setting.
+            return await connect(dsn, "stanchion-migrate", CONNECT_SECONDS_MAX, {})
+        except CannotConnectError as failure:
+            if failure.permanent or time.monotonic() > deadline:
+                raise MigrationError(f"the database cannot be reached: {failure}") from None
         await asyncio.sleep(RETRY_SECONDS)
 
 
@@ -256,6 +255,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     for name in ("fsync", "full_page_writes", "synchronous_commit"):
         if row[name] == "off":
             raise MigrationError(f"the database runs with {name} = off and could lose acknowledged decisions")
+    await connection.execute("SET synchronous_commit = on")
 
 
 async def _check_newer(connection: asyncpg.Connection[asyncpg.Record], migrations: list[Migration]) -> None:

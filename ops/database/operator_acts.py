@@ -17,6 +17,7 @@ from actors.journal.audit_log import insert
 from actors.journal.rows import ActRow
 from actors.settings import Settings
 from engine.acts import OPERATOR_ACTS
+from ops.database.operator_connection import connect_operator
 
 Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
@@ -68,7 +69,7 @@ async def record(connection: Connection, operator: str, act: OperatorAct) -> Non
 
 async def record_alone(dsn: str, operator: str, act: OperatorAct) -> None:
     """Write the row of an act that is no transaction of this database."""
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await connect_operator(dsn)
     try:
         await record(connection, operator, act)
     finally:

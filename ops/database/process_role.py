@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
-from ops.database.migrate import CONNECT_SECONDS_MAX, LOCK, MigrationError, one_line
+from ops.database.migrate import LOCK, MigrationError, one_line
+from ops.database.operator_connection import connect_operator
 
 APPEND_ONLY: Final = ("audit_log", "card_replacements", "journal", "ledger_entries", "kyc_accesses")
 """Tables in which rows are inserted and read only."""
@@ -46,7 +47,7 @@ async def grant(owner_dsn: str, role: str) -> None:
     if not role or role == role_of(owner_dsn):
         return
     try:
-        connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)
+        connection = await connect_operator(owner_dsn)
         try:
             async with connection.transaction():
                 # Concurrent grants would change the same catalogue rows.
@@ -62,7 +63,7 @@ async def create(owner_dsn: str, role: str, password: str) -> None:
     """Create ``role`` with ``password`` and LOGIN as its only attribute, or change an existing role so. The
     owner is a superuser. Raises MigrationError."""
     try:
-        connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)
+        connection = await connect_operator(owner_dsn)
         try:
             known = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role)
             name, secret = await _quoted(connection, role), await _literal(connection, password)

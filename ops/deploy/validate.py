@@ -1,8 +1,8 @@
 """Validate the deployment files (ops/docs/CLUSTER.md has the commands).
 
-hadolint checks the Dockerfile, the schema of the Compose specification checks compose.yaml, Helm lints and
-renders the chart, and strict schemas of each listed version of Kubernetes check every manifest. The script
-runs in an environment of its own, and does not build or deploy.
+hadolint checks the Dockerfile, the schema of the Compose specification checks the Compose files, Helm lints
+and renders the chart, and strict schemas of each listed version of Kubernetes check every manifest. The
+script runs in an environment of its own, and does not build or deploy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 from helm_python.chart import Chart, lint
 
 FOLDER: Final = Path(__file__).parent
-COMPOSE: Final = str(FOLDER / "compose.yaml")
+COMPOSE: Final = tuple(str(FOLDER / name) for name in ("compose.yaml", "compose.standby.yaml"))
 CHART: Final = FOLDER / "helm" / "stanchion"
 KUBERNETES: Final = ("1.28.0", "1.32.0", "1.37.0")
 WARNING: Final = 2
@@ -38,7 +38,7 @@ def main() -> int:
     """Run every validator; the exit status is 0 only if none reports an error."""
     held = [
         _run("hadolint", "Dockerfile", str(FOLDER / "Dockerfile")),
-        _run("check-jsonschema", "compose.yaml", "--builtin-schema", "vendor.compose-spec", COMPOSE),
+        _run("check-jsonschema", "both Compose files", "--builtin-schema", "vendor.compose-spec", *COMPOSE),
         _lint(),
         *(_render(name, values) for name, values in VARIANTS.items()),
     ]

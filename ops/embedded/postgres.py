@@ -118,13 +118,18 @@ class EmbeddedPostgres(EmbeddedServer):
         # The data folder goes last: `--single` must come first.
         return launched(mine, signal.SIGINT, [*command, "-D", where])
 
-    def _create_cluster(self) -> None:
+    def _new_draft(self) -> Path:
+        """An empty folder for a new cluster, in which the server's identity can write."""
         draft = self.data_dir.with_name("postgres.new")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700, parents=True)
         if identity.identity_for(draft, self._given_bin_dir / "postgres") == "nobody":
             entry = pwd.getpwnam(launch.NOBODY)
             os.chown(draft, entry.pw_uid, entry.pw_gid)
+        return draft
+
+    def _create_cluster(self) -> None:
+        draft = self._new_draft()
         # `trust` is safe here: it is replaced before the server listens.
         flags = ("-U", USER, "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-instructions")
         self._run(draft, "initdb", *flags, f"--wal-segsize={WAL_SEGMENT_MB}")

@@ -29,9 +29,11 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
 from actors.cluster.environment import RestartError
+from actors.journal.replication import data_loss
 from actors.log import configure
 from actors.network.links.file import configured_links
 from actors.network.links.status import LinkStatus
+from actors.primary import servers_of
 from actors.settings import PREFIX, Settings
 from actors.tls import ServerTls
 from actors.vault import Vault
@@ -40,6 +42,7 @@ from ops.database.clients import ClientCredentials, ensure_demo_clients
 from ops.database.key_check import KeyCheckError, check_master_key
 from ops.database.migrate import applied_line, migrate
 from ops.database.operator_acts import on_installation, operator_of, record_alone
+from ops.database.operator_connection import connect_operator
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
@@ -245,10 +248,32 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
         await record_alone(
             owner, operator_of(settings), on_installation("migrate_database", {"applied": applied})
         )
+    await _check_replication(settings)
     await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)
     return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
+
+
+async def _check_replication(settings: Settings) -> None:
+    """Raise UpError if a failover of PostgreSQL can lose acknowledged decisions, unless the settings accept
+    that."""
+    dsn = settings.migrations_dsn
+    connection = await connect_operator(dsn)
+    try:
+        servers = max(len(servers_of(each)) for each in (dsn, settings.database_dsn))
+        reason = await data_loss(connection, servers)
+    finally:
+        await connection.close(timeout=10)
+    if reason is None:
+        return
+    if not settings.allow_data_loss:
+        raise UpError(
+            f"a failover of PostgreSQL can lose acknowledged decisions: {reason}; accept it with"
+            f" {PREFIX}ALLOW_DATA_LOSS=1"
+        )
+    _log.warning("data_loss_possible", reason=reason)
+    _print(f"WARNING: a failover of PostgreSQL can lose acknowledged decisions: {reason}.")
 
 
 async def _stop_in_time(processes: ProcessGroup) -> None:

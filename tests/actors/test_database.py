@@ -5,20 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
-from actors.database import (
-    CannotConnectError,
-    DatabaseUnavailableError,
-    DbConnection,
-    accepts_writes,
-    connect,
-    session_settings,
-)
-from tests.support.actors.journal.proxy import Proxy
+from actors.database import DatabaseUnavailableError, DbConnection, session_settings
+from actors.primary import CannotConnectError, accepts_writes, connect
 
 STATEMENTS = {
     "write": "CREATE TEMP TABLE written AS SELECT 1",
@@ -40,12 +33,6 @@ async def read_only(url: str) -> AsyncIterator[None]:
         await session.execute("SET default_transaction_read_only = off")
         await session.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
         await session.close()
-
-
-def of_both(first: str, second: str) -> str:
-    """One DSN that names the servers of both."""
-    one, two = urlsplit(first), urlsplit(second)
-    return urlunsplit(one._replace(netloc=f"{one.netloc},{two.hostname}:{two.port}"))
 
 
 async def test_read_only_server_is_not_connected_to(database_url: str) -> None:
@@ -78,21 +65,6 @@ async def test_connection_leaves_a_read_only_server_and_returns_by_itself(databa
             await connection.fetch("write")
     await connection.fetch("write")
     connection.close()
-
-
-async def test_frozen_server_leaves_time_for_the_other_one(database_url: str) -> None:
-    async with Proxy(database_url) as frozen:
-        frozen.drops_answers = True
-        connection = await connect(of_both(frozen.address, database_url), "test", 2.0, {})
-    assert await connection.fetchval("SELECT 1") == 1
-    await connection.close()
-
-
-async def test_writable_server_of_two_is_used(database_url: str) -> None:
-    async with Proxy(database_url) as other:
-        other.cut()
-        connection = await connect(of_both(database_url, other.address), "test", SECONDS, {})
-        await connection.close()
 
 
 async def test_session_has_synchronous_commit_and_time_limits(database_url: str) -> None:

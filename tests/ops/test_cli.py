@@ -104,6 +104,24 @@ def test_an_unreachable_database_is_one_line_without_the_password(stanchion: Sta
     assert "hidden" not in done.stderr
 
 
+def test_commands_use_the_server_that_accepts_writes(stanchion: Stanchion, database_url: str) -> None:
+    user, _, rest = database_url.rpartition("@")
+    address = f"{user}@127.0.0.1:1,{rest}"
+    for command in ("audit", "audit-log"):
+        done = stanchion(command, database_url=address)
+        assert (done.returncode, done.stderr) == (0, ""), command
+
+
+def test_each_server_that_cannot_be_used_is_named(stanchion: Stanchion) -> None:
+    reasons = "127.0.0.1:1 accepts no connections, no.such.host.invalid:5432 has an unknown name"
+    for command in ("migrate", "audit-log"):
+        address = "postgresql://u:hidden@127.0.0.1:1,no.such.host.invalid/x"
+        done = stanchion(command, database_url=address)
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"no server accepts connections and writes: {reasons}\n"), done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 async def test_a_new_client_is_printed_once_and_kept_as_a_digest(
     stanchion: Stanchion, database_url: str, vault: Vault
 ) -> None:

@@ -183,3 +183,50 @@ def test_the_page_installs_the_validators() -> None:
     newest = re.search(r'KUBERNETES: Final = \(.*"([\d.]+)"\)', script.read_text())
     assert newest is not None
     assert pinned["kubernetes-validate"] == newest[1]
+
+
+def test_servers_of_the_compose_standby_are_in_the_address(compose: dict[str, Any]) -> None:
+    added = yaml.safe_load((DEPLOY / "compose.standby.yaml").read_text())
+    address = added["services"]["stanchion"]["environment"]["STANCHION_DATABASE_URL"]
+    named = re.findall(r"[@,](\w+):5432", address)
+    assert set(named) <= set(compose["services"]) | set(added["services"])
+    assert named == ["postgres", "standby"]
+    assert added["services"]["standby"]["image"] == compose["services"]["postgres"]["image"]
+    script = added["configs"]["replication"]["content"]
+    assert "synchronous_standby_names = 'standby'" in script
+    assert "application_name=standby" in added["services"]["standby"]["command"][0]
+
+
+def rows_of(section: str) -> dict[str, str]:
+    """Names and values of a table of settings in OPERATING.md; rows with several names are left out."""
+    page = (ROOT / "ops/docs/OPERATING.md").read_text("utf-8")
+    text = page.partition(f"### {section}\n")[2].partition("\n### ")[0]
+    return dict(re.findall(r"^\| `([\w.\[\]]+)` \| `([^`]+)`", text, re.MULTILINE))
+
+
+def value_at(tree: Any, path: str) -> str:
+    for name in path.split("."):
+        tree = tree[name]
+    return str(tree).lower() if isinstance(tree, bool) else str(tree)
+
+
+def test_settings_of_patroni_are_those_of_the_page() -> None:
+    settings = yaml.safe_load((DEPLOY / "patroni.yaml").read_text())
+    rows = rows_of("Patroni")
+    assert len(rows) >= 7
+    assert {name: value_at(settings, name) for name in rows} == rows
+    # Patroni's own rule.
+    assert settings["loop_wait"] + 2 * settings["retry_timeout"] <= settings["ttl"]
+
+
+def test_settings_of_cloudnative_pg_are_those_of_the_page() -> None:
+    spec = yaml.safe_load((DEPLOY / "cloudnative-pg.yaml").read_text())["spec"]
+    rows = rows_of("CloudNativePG")
+    del rows["managed.roles[].inRoles"]
+    assert len(rows) >= 4
+    assert {name: value_at(spec, name) for name in rows} == rows
+    assert spec["managed"]["roles"] == [
+        {"name": spec["bootstrap"]["initdb"]["owner"], "login": True, "inRoles": ["pg_read_all_stats"]}
+    ]
+    synchronous = spec["postgresql"]["synchronous"]
+    assert (synchronous["method"], synchronous["number"]) == ("any", 1)

@@ -30,7 +30,7 @@ QUERY: Final = re.compile(r"\bstanchion[_:]")
 ASKED: Final = re.compile(r"(?:\.venv/bin/)?(?:stanchion|make|curl) |GET /")
 """Names from a running installation, or from a shell."""
 PROMTOOL: Final = shutil.which("promtool")
-OTHERS: Final = {"fsync", "max_connections", "dmesg"}
+OTHERS: Final = {"fsync", "max_connections", "dmesg", "synchronous_standby_names", "pg_stat_replication"}
 """Texts of PostgreSQL and of the kernel."""
 
 

@@ -189,6 +189,12 @@ def _books() -> list[Panel]:
             what="Size of the journal with its indexes.",
         ),
         lines(
+            "A failover can lose decisions",
+            {"possible": "max(stanchion_data_loss_possible)"},
+            "short",
+            what="1 while a standby of PostgreSQL's primary is not synchronous.",
+        ),
+        lines(
             "Journal rows",
             {"rows": f"sum(rate(stanchion_journal_rows_total[{RATE}]))"},
             "ops",

@@ -12,7 +12,9 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.journal.postgres import PostgresJournal
+from actors.journal.replication import data_loss
 from actors.outbox.retention import Retention, retention_connection
+from actors.primary import connect
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.database import process_role
@@ -176,3 +178,12 @@ def test_embedded_installation_has_both_roles_and_an_older_one_gets_them(tmp_pat
         servers.stop()
     with database(settings) as dsn:
         assert process_role.role_of(dsn) == "stanchion"
+
+
+async def test_processes_see_the_timeline_and_whether_commits_wait_for_standbys(process_url: str) -> None:
+    connection = await connect(process_url, "test", 30.0, {})
+    assert connection.cluster != 0
+    assert connection.timeline > 0
+    assert await data_loss(connection, 1) is None
+    assert await data_loss(connection, 2) is not None
+    await connection.close()

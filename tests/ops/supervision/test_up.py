@@ -179,6 +179,36 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert again["tenants"] == record["tenants"]
 
 
+def test_start_is_refused_if_a_failover_can_lose_decisions(
+    installation: Installation, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANCHION_DATABASE_URL", with_two_servers(database_url))
+    _output, errors = installation.spawn().communicate(timeout=60)
+    assert errors.decode() == (
+        "stanchion: a failover of PostgreSQL can lose acknowledged decisions: the address names 2 servers,"
+        " but synchronous_standby_names is empty; accept it with STANCHION_ALLOW_DATA_LOSS=1\n"
+    )
+
+
+async def test_accepted_loss_is_a_warning(
+    installation: Installation, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANCHION_DATABASE_URL", with_two_servers(database_url))
+    monkeypatch.setenv("STANCHION_ALLOW_DATA_LOSS", "1")
+    process = await installation.started()
+    process.send_signal(signal.SIGTERM)
+    output, _errors = process.communicate(timeout=60)
+    assert b"WARNING: a failover of PostgreSQL can lose acknowledged decisions: the address" in output
+    assert "data_loss_possible" in installation.logged()
+
+
+def with_two_servers(url: str) -> str:
+    """An address that names the server of ``url`` twice."""
+    user, _, rest = url.rpartition("@")
+    host, _, name = rest.partition("/")
+    return f"{user}@{host},{host}/{name}"
+
+
 async def test_a_second_supervisor_on_the_same_folder_is_refused(installation: Installation) -> None:
     first = await installation.started()
     second = installation.spawn()

@@ -1,0 +1,38 @@
+"""PostgreSQL's primary is killed under load and its standby promoted: decisions resume, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from ops.chaos.environment.postgres_pair import PostgresPair
+from ops.chaos.failover import FailoverRig, drill
+
+SECONDS = 60.0
+SAFE = 'stanchion_data_loss_possible{process="database"} 0.0\n'
+
+
+@pytest.mark.timeout(300)
+async def test_promoted_standby_has_every_acknowledged_decision(tmp_path: Path) -> None:
+    async with FailoverRig(tmp_path, 4, random.randrange(1_000)) as rig:
+        await rig.crowd.begin()
+        await rig.approved_everywhere()
+        async with asyncio.timeout(SECONDS):
+            # In a thread: this loop forwards the bytes between the installation and the servers.
+            while SAFE not in await asyncio.to_thread(metrics, rig):
+                pass
+        outcome = await drill(rig, PostgresPair.kill)
+        assert outcome.broken == []
+        await rig.crowd.end()
+        findings = await rig.findings()
+    assert [str(each) for each in findings if each.broken] == []
+    assert sum(each.subjects for each in findings) > 0
+
+
+def metrics(rig: FailoverRig) -> str:
+    with urllib.request.urlopen(rig.record["metrics_url"], timeout=10) as answer:
+        return str(answer.read().decode())
