@@ -54,7 +54,6 @@ class TestPostgres(StoredState, Refusals, Ownership):
             assert rows, f"the history writes no row into {name}"
             assert await backend.table(name) == rows, name
 
-
     async def test_one_history_has_the_same_past_in_both(self, backend: PostgresBackend) -> None:
         pasts = []
         for each in (backend, MemoryBackend()):

@@ -8,7 +8,8 @@ import msgspec
 
 from actors.journal.contract import RejectedError, UnknownOutcomeError
 from engine.commands import Authorize, Reverse, reference_of_message
-from engine.decision.decide import Decision, authorize as decide
+from engine.decision.decide import Decision
+from engine.decision.decide import authorize as decide
 from engine.decision.recorded import decode_inputs
 from engine.replies import Done, NotExecuted, Reply, WireAnswer
 from engine.rules.evaluate import recorded_rules
@@ -270,9 +271,7 @@ async def test_increments_and_partial_approvals_count_their_amounts(cluster: Clu
 
 async def test_velocity_of_an_account_counts_all_its_cards(cluster: Cluster) -> None:
     host = await furnished(cluster)
-    joining = create_card(
-        7, 0xA7, programme_id=ADMIN.id, account_id=FIRST.account_id, opens_account=False
-    )
+    joining = create_card(7, 0xA7, programme_id=ADMIN.id, account_id=FIRST.account_id, opens_account=False)
     await host.execute(joining)
     await host.execute(of_programme(1, velocity("count", "P1D", "gt", 4, of="account")))
     commands = [spend(number, card_id=(FIRST.id, joining.id)[number % 2]) for number in range(20)]
@@ -290,9 +289,7 @@ async def test_velocity_of_an_account_counts_all_its_cards(cluster: Cluster) -> 
 async def test_velocity_of_an_unfunded_card_counts_its_own_past(cluster: Cluster) -> None:
     host = await cluster.add("a", ALL_SHARDS)
     gateway = create_programme(2, mode="gateway")
-    alone = create_card(
-        8, programme_id=gateway.id, account_id=None, opens_account=False
-    )
+    alone = create_card(8, programme_id=gateway.id, account_id=None, opens_account=False)
     await host.execute(gateway)
     await host.execute(alone)
     of_account = velocity("count", "P1D", "gt", 2, of="account")

@@ -96,20 +96,14 @@ def test_velocities_of_a_day_count_what_the_caps_count(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_stored_past_equals_the_one_that_was_followed(seed: int) -> None:
     """Built anew from the authorizations, as after a takeover."""
-    world, now_ms, messages = None, NOW_MS, dict[str, tuple[CardCommand, int]]()
-    for world, now_ms in lived(seed):
-        pass
-    assert world is not None
+    *_, (world, now_ms) = lived(seed)
+    messages: dict[str, tuple[CardCommand, int]] = {}
     for entry in world.journal:
         command = decode_command(entry.command)
         messages[f"k:{command.command_key.hex()}"] = (command, entry.now_ms)
     for card_id in CARDS:
         history = History()
-        past = [
-            counted
-            for each in world.authorizations(card_id)
-            for counted in stored(each, messages)
-        ]
+        past = [counted for each in world.authorizations(card_id) for counted in stored(each, messages)]
         history.load(ALL, "UTC", past)
         present = counted_of(authorize(1), now_ms)
         again = [history.observe(each, "UTC", now_ms, present).value for each in ALL]
