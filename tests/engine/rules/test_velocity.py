@@ -155,6 +155,15 @@ def test_buckets_are_merged_without_loss(measure: Any, monkeypatch: pytest.Monke
     assert len(window) <= 4 + 2 + 3
 
 
+def test_merchants_beyond_the_limit_of_a_bucket_count_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_limits(monkeypatch, keys=3)
+    window = Window(Velocity("distinct_merchants", "P1D"), "UTC")
+    for number in range(60):
+        window.add(bought(number, NOW_MS + number, merchant_id=f"M{number}"))
+    assert observed(window, NOW_MS + 60, merchant_id="M5").value == 60
+    assert observed(window, NOW_MS + 60 + DAY_MS) == Observed(0)
+
+
 def small_limits(monkeypatch: pytest.MonkeyPatch, keys: int = 3) -> None:
     monkeypatch.setattr(velocities, "VELOCITY_EXACT_MAX", 4)
     monkeypatch.setattr(velocities, "VELOCITY_BUCKET_ENTRIES", 2)
