@@ -20,6 +20,8 @@ from actors.journal.rows import (
     OutageRow,
     ProgrammeRow,
     ReplacementRow,
+    RuleMatchRow,
+    RuleRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -66,6 +68,8 @@ class MemoryTables:
         self.stand_ins = Table("stand_ins", StandInRow)
         self.cards = Table("cards", CardRow)
         self.card_replacements = Table("card_replacements", ReplacementRow, key="card_id")
+        self.authorization_rules = Table("authorization_rules", RuleRow)
+        self.rule_matches = Table("rule_matches", RuleMatchRow, key="rule_id decision_id")
         self.card_usage = Table("card_usage", UsageRow, key="card_id")
         self.declared_balances = Table("declared_balances", DeclaredRow, key="card_id")
         self.accounts = Table("accounts", AccountRow)
@@ -78,5 +82,7 @@ class MemoryTables:
         self.audit_log = Table("audit_log", ActRow)
         self.command_keys: dict[bytes, Row] = {}
         """Index of ``journal`` by command key."""
+        self.rule_versions: dict[tuple[str, int], str] = {}
+        """The table ``authorization_rule_versions``: JSON of a rule by id and version."""
         self.programme_changes: list[str] = []
         """Ids of programmes in the order of their writes."""

@@ -13,6 +13,7 @@ from engine.cards.authorization import OriginalView
 from engine.controls import Control
 from engine.decision.delegation import EndpointResult
 from engine.instant import day_label
+from engine.rules.observed import RulesInForce
 
 INPUTS_LAYOUT: Final = 2
 """Number of the layout in which inputs are stored; ``engine.decision.recorded`` says when it rises."""
@@ -65,6 +66,9 @@ class Inputs(msgspec.Struct, frozen=True, array_like=True, tag=INPUTS_LAYOUT, gc
     reversed_early: bool = False
     """Whether a reversal of this message came before it, or an advice has replaced it. The decision is the
     same, but nothing is held."""
+    rules_in_force: RulesInForce | None = None
+    """The card's authorization rules; ``None`` when it has none. ``rules`` is another thing: the version of
+    the platform's own rules."""
 
 
 def day_of(inputs: Inputs) -> str:

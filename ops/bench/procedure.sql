@@ -388,7 +388,7 @@ BEGIN
         || c.day_amount_minor || ',' || c.cvv2_failures || ',' || p.version || ',"' || p.status || '","managed","' || p.timezone
         || '",' || p.hold_days || ',' || c.version || ',' || c.posted_minor || ',' || c.held_minor || ',[],null,"'
         || CASE WHEN p.delegated THEN 'delegated' ELSE 'platform' END || '",' || endpoint_result || ','
-        || coalesce(remaining_minor::text, 'null') || ',1,false]';
+        || coalesce(remaining_minor::text, 'null') || ',1,false,null]';
     v.decision := '{"decision":"' || CASE WHEN v.reason IS NULL THEN 'approved","reason":null' ELSE 'declined","reason":"' || v.reason || '"' END
         || ',"response_code":"' || v.response_code || '","approval_code":'
         || CASE WHEN v.reason IS NULL THEN '"' || s.approval_code || '"' ELSE 'null' END

@@ -143,7 +143,7 @@ local at = whole(now_ms)
 local inputs = table.concat({'[2,', at, ',', whole(seq), ',"', state, '",', cardholder_active, ',"', network, '","', card_currency,
     '",', whole(exp_year), ',', whole(exp_month), ',', controls, ',"', day, '",', whole(day_count), ',', whole(day_amount), ',',
     whole(cvv2_failures), ',', programme_version, ',"', programme_status, '","managed","UTC",', whole(programme_days), ',',
-    whole(version), ',', whole(posted), ',', whole(held), ',[],null,"platform",null,null,1,false]'})
+    whole(version), ',', whole(posted), ',', whole(held), ',[],null,"platform",null,null,1,false,null]'})
 local decision = table.concat({'{"decision":"', outcome, '","reason":', approved and 'null' or text(reason),
     ',"response_code":"', code, '","approval_code":', approved and text(approval_code) or 'null', ',"approved_minor":',
     whole(approved_minor), ',"decided_by":"platform","risk_score":', whole(risk), ',"risk_action":"', action, '","day":"',
