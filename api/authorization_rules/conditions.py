@@ -16,12 +16,11 @@ from api.authorization_rules.values import (
     Count,
     LocalTime,
     MccOrRange,
-    MerchantId,
     MerchantName,
     Weekday,
     Window,
 )
-from api.http.fields import Amount, Channel, Country
+from api.http.fields import Amount, Channel, Country, MerchantId
 from api.http.validation import Input, View, broken
 from engine.commands import EntryMode
 from engine.limits import RULE_CARD_AGE_DAYS_MAX, RULE_CONDITIONS_MAX, RULE_VALUES_MAX

@@ -34,10 +34,18 @@ from engine.limits import (
     RULE_REPORT_VERSIONS_MAX,
 )
 from engine.money import format_minor
-from engine.rules.model import State
+from engine.rules.model import Rule, State
 
 router = new_router("Authorization rules")
 
+MATCHED: Final = f"""
+    SELECT v.version FROM authorization_rule_versions v
+    WHERE v.rule_id = $1::uuid AND EXISTS (
+        SELECT FROM rule_matches r
+        WHERE r.rule_id = v.rule_id AND r.version = v.version AND r.day >= $2 AND r.day < $3)
+    ORDER BY v.version DESC LIMIT {RULE_REPORT_VERSIONS_MAX + 1}
+"""
+"""The versions of a rule $1 that matched from day $2 to before day $3."""
 # One range of the primary key for each version; the limit ends the reading wherever it is.
 _MATCHES: Final = f"""
     SELECT m.* FROM unnest($2::integer[]) WITH ORDINALITY AS given (version, place)
@@ -169,8 +177,8 @@ class RuleReportView(View):
     currency: Currency
     as_of: Instant
     complete: bool
-    """False if the report leaves out older matches, because the window has more than 500,000 of them or the
-    rule has more than 20 versions: choose a shorter window."""
+    """False if the report leaves out older matches, because the window has more than 500,000 matches, or those
+    of more than 20 versions: choose a shorter window."""
     versions: list[VersionFiguresView]
     """Newest first: the newest version, and the others that matched in the window."""
 
@@ -189,13 +197,11 @@ async def get_authorization_rule_report(
     """
     row = await rule_row(call, rule_id)
     programme = await require_programme(call, row["programme_id"])
-    newest = rule_of(row).version
-    versions = list(range(newest, max(0, newest - RULE_REPORT_VERSIONS_MAX), -1))
     async with (
         connected(call.services.pool) as connection,
         connection.transaction(isolation="repeatable_read", readonly=True),
     ):
-        reports, complete = await report_of(connection, rule_id, versions, query.window)
+        versions, complete = await report_of(connection, rule_of(row), query.window)
         as_of = await connection.fetchval("SELECT now()")
     return json_response(
         200,
@@ -208,18 +214,20 @@ async def get_authorization_rule_report(
             "currency": programme.currency,
             "as_of": shown_instant(as_of),
             "complete": complete,
-            "versions": [each for each in reports if each["matched"] or each["version"] == newest],
+            "versions": versions,
         },
     )
 
 
 async def report_of(
-    connection: Connection, rule_id: str, versions: Sequence[int], window: tuple[date, date]
+    connection: Connection, rule: Rule, window: tuple[date, date]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """The report of each of ``versions``, and whether it is complete. ``connection`` is in a repeatable-read
-    transaction, so that both statements see one snapshot."""
-    counted = await connection.fetch(COUNTED, rule_id, versions, *window)
-    sampled = await connection.fetch(SAMPLED, rule_id, versions, *window)
+    """The report of each version of ``rule``, newest first, and whether it is complete. ``connection`` is in a
+    repeatable-read transaction, so that all statements see one snapshot."""
+    matched = [row["version"] for row in await connection.fetch(MATCHED, rule.id, *window)]
+    versions = sorted({rule.version, *matched[:RULE_REPORT_VERSIONS_MAX]}, reverse=True)
+    counted = await connection.fetch(COUNTED, rule.id, versions, *window)
+    sampled = await connection.fetch(SAMPLED, rule.id, versions, *window)
     read = sum(row["matched"] for row in counted if row["grouped"] == _TOTAL)
     reports = [
         _version_report(
@@ -229,13 +237,14 @@ async def report_of(
         )
         for version in versions
     ]
-    return reports, read <= RULE_REPORT_MATCHES_MAX and versions[-1:] in ([1], [])
+    return reports, read <= RULE_REPORT_MATCHES_MAX and len(matched) <= RULE_REPORT_VERSIONS_MAX
 
 
 def _version_report(
     version: int, counted: Iterable[asyncpg.Record], transaction_ids: list[str]
 ) -> dict[str, Any]:
-    total, groups = Figures(), {name: {} for name in _GROUPS}  # type: dict[str, dict[str, Figures]]
+    total = Figures()
+    groups: dict[str, dict[str, Figures]] = {name: {} for name in _GROUPS}
     for row in counted:
         figures = Figures(row["matched"], row["approved"], row["amount_minor"], row["approved_minor"])
         if row["grouped"] == _TOTAL:

@@ -55,12 +55,6 @@ AnyCurrency = Annotated[
     str, StringConstraints(pattern="^[A-Z]{3}$"), AfterValidator(_currency), example("JPY")
 ]
 AcquirerId = Annotated[str, StringConstraints(pattern="^[0-9]{1,11}$"), example("400000")]
-MerchantId = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=15, pattern=r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"),
-    example("MERCHANT0000001"),
-]
-"""DE42 without its padding of blanks."""
 MerchantName = Annotated[Text100, AfterValidator(_comparable), example("Corner Shop")]
 LocalTime = Annotated[
     str, StringConstraints(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$"), example("22:30")

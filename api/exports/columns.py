@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from engine.currencies import MINOR_DIGITS_BY_CURRENCY
+from engine.decline import RULE_REASONS
 
 ExportKind = Literal["transactions", "ledger_entries", "decisions", "stand_ins"]
 Format = Literal["csv", "jsonl"]
@@ -59,6 +60,8 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "reversed_amount": _amount("r.reversed_minor"),
         "decision": _DECISION,
         "decline_reason": "r.decline_reason",
+        "decline_detail": f"""CASE WHEN r.decline_reason IN {RULE_REASONS}
+            THEN j.decision::json ->> 'decline_detail' END""",
         "merchant_amount": _MERCHANT_AMOUNT,
         "merchant_currency": "coalesce(q.command #>> '{merchant_amount,currency}', r.currency)",
         "conversion_rate": "q.command #>> '{merchant_amount,rate}'",
@@ -97,6 +100,7 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "currency": "q.command ->> 'currency'",
         "decision": "q.decision ->> 'decision'",
         "decline_reason": "q.decision ->> 'reason'",
+        "decline_detail": "q.decision ->> 'decline_detail'",
         "decided_by": "q.decision ->> 'decided_by'",
         "approved_amount": _amount("(q.decision ->> 'approved_minor')::bigint"),
         "response_code": "q.decision ->> 'response_code'",

@@ -24,6 +24,8 @@ class DecisionView(View):
 
     decision: Literal["approved", "declined"]
     decline_reason: str | None
+    decline_detail: str | None
+    """The reason of the authorization rule that declined."""
     decided_by: Literal["platform", "programme", "stand_in"]
     approved_amount: ShownAmount
     approval_code: str | None
