@@ -135,6 +135,8 @@ class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="pres
     mcc: str
     merchant_name: str
     merchant_country: str
+    merchant_id: str | None = None
+    """As in ``Authorize``."""
     arn: str | None
     """Acquirer reference number (DE48 tag 08)."""
     sequence: int
@@ -160,6 +162,8 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     merchant_name: str
     merchant_country: str
     channel: Channel
+    merchant_id: str | None = None
+    """As in ``Authorize``."""
     entry_mode: EntryMode | None = None
     approved: bool = True
     """Whether the merchant saw an approval (DE39 of the advice)."""
@@ -219,6 +223,8 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     cvk_generation: str
     state: Literal["unactivated", "active"]
     controls: tuple[Control, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    """The authorization rules of a replaced card, which now belong to its replacement."""
     cardholder_active: bool = True
     """``False``: the card declines until ``SetCardholderStatus`` activates its cardholder."""
     external_ref: str | None = None

@@ -1,0 +1,68 @@
+"""What a command changes for velocities: the figures of the authorizations that it opened or changed.
+
+The figures follow from the authorization itself, so they are the same whether an owner followed its commands
+or reads it back later. An authorization counts at the time of its own message, also if an advice approved it
+later.
+"""
+
+from __future__ import annotations
+
+from engine.authorization.effects import AuthorizationOpened, Effect
+from engine.cards.authorization import Authorization
+from engine.commands import Advise, Authorize, CardCommand, Present, reference_of_message
+from engine.rules.velocity import Change, Counted
+
+_Describing = Authorize | Advise | Present
+_COUNTING = ("purchase", "force_post")
+
+
+def changes_of(
+    command: CardCommand, effects: tuple[Effect, ...], original: Authorization | None, now_ms: int
+) -> tuple[Change, ...]:
+    """The changes of ``command``, whose ``effects`` have been applied; ``original`` is the authorization that
+    it was about."""
+    opened = next((each.authorization for each in effects if isinstance(each, AuthorizationOpened)), None)
+    authorization = opened or original
+    if authorization is None or authorization.kind not in _COUNTING:
+        return ()
+    described = _described(command, now_ms) if isinstance(command, _Describing) else None
+    changes = [base_of(authorization, described if opened is not None else None)]
+    own = reference_of_message(command.command_key)
+    for name, increment in authorization.increments.items():
+        new = described if name == own and opened is None else None
+        changes.append(_change(name, increment.counted_minor, 0, False, new))
+    return tuple(changes)
+
+
+def base_of(authorization: Authorization, described: Counted | None = None) -> Change:
+    """What still counts of an authorization without its increments; ``described`` describes a new one."""
+    net_minor = authorization.approved_minor - authorization.reversed_minor
+    increments_minor = sum(each.counted_minor for each in authorization.increments.values())
+    declined = authorization.decline_reason is not None
+    counts = authorization.kind == "purchase" and not declined
+    count = 1 if counts and (net_minor > 0 or authorization.cleared_minor > 0) else 0
+    amount_minor = 0 if declined else max(0, net_minor - increments_minor)
+    return _change(authorization.id, amount_minor, count, declined, described)
+
+
+def _change(key: str, amount_minor: int, count: int, declined: bool, described: Counted | None) -> Change:
+    if described is not None:
+        described.key, described.amount_minor, described.count = key, amount_minor, count
+        described.declined = declined
+    return Change(key, amount_minor, count, declined, described)
+
+
+def _described(command: _Describing, now_ms: int) -> Counted:
+    return Counted(
+        key=command.id,
+        at_ms=now_ms,
+        amount_minor=0,
+        count=0,
+        requested_minor=command.amount_minor,
+        mcc=command.mcc,
+        merchant_country=command.merchant_country,
+        merchant_name=command.merchant_name,
+        merchant_id=command.merchant_id,
+        channel=None if isinstance(command, Present) else command.channel,
+        entry_mode=None if isinstance(command, Present) else command.entry_mode,
+    )
