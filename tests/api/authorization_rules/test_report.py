@@ -1,0 +1,124 @@
+"""The report of a rule's matches: versions apart, in shadow and active, within bounds."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from actors.ids import new_id
+from api.authorization_rules import report
+from api.authorization_rules.report import COUNTED, MATCHED, SAMPLED, report_of
+from api.database.pool import connected
+from engine.limits import RULE_REPORT_MATCHES_MAX
+from tests.api.authorization_rules.test_routes import ABOVE_FIFTY, GAMBLING, RULES, rule_of
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
+
+
+def today() -> date:
+    """The present day of a programme in UTC."""
+    return datetime.now(UTC).date()
+
+
+async def report_for(caller: Caller, rule: Any, begin: int = -1, end: int = 2, status: int = 200) -> Any:
+    """The report of the days from ``begin`` to before ``end``, counted from today."""
+    window = [today() + timedelta(days=days) for days in (begin, end)]
+    return await caller.get(f"{RULES}/{rule['id']}/report?from={window[0]}&to={window[1]}", status)
+
+
+def figures(shown: Any) -> tuple[Any, ...]:
+    return tuple(shown[name] for name in ("matched", "approved", "declined", "amount", "approved_amount"))
+
+
+async def test_shadow_rule_is_reported_and_changes_nothing(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    rule = await acme.post(RULES, rule_of("programme", card["programme_id"], state="shadow"))
+    first = await acme.spend(card, "30.00", mcc="7995")
+    second = await acme.spend(card, "80.00", mcc="7801", merchant_country="GB")
+    await acme.spend(card, "1.00", mcc="5411")
+    assert (first["decision"], second["decline_reason"]) == ("approved", "insufficient_funds")
+    shown = await report_for(acme, rule)
+    assert {name: shown[name] for name in ("rule_id", "state", "timezone", "currency", "complete")} == {
+        "rule_id": rule["id"],
+        "state": "shadow",
+        "timezone": "UTC",
+        "currency": "EUR",
+        "complete": True,
+    }
+    (version,) = shown["versions"]
+    assert version["version"] == 1
+    assert figures(version) == (2, 1, 1, "110.00", "30.00")
+    assert sum(day["matched"] for day in version["by_day"]) == 2
+    assert {row["mcc"]: figures(row) for row in version["by_mcc"]} == {
+        "7995": (1, 1, 0, "30.00", "30.00"),
+        "7801": (1, 0, 1, "80.00", "0.00"),
+    }
+    assert {row["country"]: row["matched"] for row in version["by_country"]} == {"IE": 1, "GB": 1}
+    assert set(version["sample_transaction_ids"]) == {first["transaction_id"], second["transaction_id"]}
+
+
+async def test_versions_and_states_of_a_rule_are_reported_apart(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    rule = await acme.post(RULES, rule_of("card", card["id"], state="shadow"))
+    path = f"{RULES}/{rule['id']}"
+    await acme.spend(card, "1.00", mcc="7995")
+    await acme.patch(path, {"when": [ABOVE_FIFTY]})
+    await acme.spend(card, "1.00", mcc="7995")
+    await acme.spend(card, "60.00")
+    await acme.patch(path, {"when": [GAMBLING]})
+    await acme.post(f"{path}/activate", None, 200)
+    declined = await acme.spend(card, "2.00", mcc="7995")
+    assert declined["decline_detail"] == "no_gambling"
+    shown = await report_for(acme, rule)
+    assert shown["state"] == "active"
+    assert {each["version"]: figures(each) for each in shown["versions"]} == {
+        3: (1, 0, 1, "2.00", "0.00"),
+        2: (1, 1, 0, "60.00", "60.00"),
+        1: (1, 1, 0, "1.00", "1.00"),
+    }
+    assert shown["versions"][0]["sample_transaction_ids"] == [declined["transaction_id"]]
+
+
+async def test_rule_without_matches_has_an_empty_report(acme: Caller) -> None:
+    card = await acme.funded_card()
+    rule = await acme.post(RULES, rule_of("card", card["id"], state="shadow"))
+    await acme.spend(card, "1.00", mcc="7995")
+    (version,) = (await report_for(acme, rule, -10, -2))["versions"]
+    assert figures(version) == (0, 0, 0, "0.00", "0.00")
+    assert [version[name] for name in ("by_day", "by_mcc", "by_country", "sample_transaction_ids")] == [[]] * 4
+    (draft,) = (await report_for(acme, await acme.post(RULES, rule_of("card", card["id"]))))["versions"]
+    assert draft["matched"] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "pointers"),
+    [
+        ("", ["/from", "/to"]),
+        ("from=2026-11-01", ["/to"]),
+        ("from=2026-11-01&to=2026-11-01", ["/to"]),
+        ("from=2026-11-02&to=2026-11-01", ["/to"]),
+        ("from=2026-08-01&to=2026-11-02", ["/to"]),
+        ("from=2026-11-31&to=2026-12-02", ["/from"]),
+        ("from=2026-11-01T00:00:00Z&to=2026-12-02", ["/from"]),
+        ("from=2026-11-01&to=2026-11-02&state=shadow", ["/state"]),
+    ],
+)
+async def test_window_of_the_report_is_checked(acme: Caller, query: str, pointers: list[str]) -> None:
+    problem = await acme.get(f"{RULES}/{new_id()}/report?{query}", 400)
+    assert [error["pointer"] for error in problem["errors"]] == pointers
+
+
+async def test_window_of_92_days_is_accepted(acme: Caller) -> None:
+    assert (await acme.get(f"{RULES}/{new_id()}/report?from=2026-08-01&to=2026-11-01", 404))["status"] == 404
+
+
+async def test_report_of_others_does_not_exist(running: Installation, acme: Caller, tenant: str) -> None:
+    card = await acme.funded_card()
+    rule = await acme.post(RULES, rule_of("card", card["id"]))
+    for other in (
+        await running.caller(f"{tenant}-rival"),
+        await running.caller(acme.credentials.name, mode="live"),
+    ):
+        await report_for(other, rule, status=404)
