@@ -7,6 +7,11 @@ later.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
 from engine.authorization.effects import AuthorizationOpened, Effect
 from engine.cards.authorization import Authorization
 from engine.commands import Advise, Authorize, CardCommand, Present, reference_of_message
@@ -14,6 +19,28 @@ from engine.rules.velocity import Change, Counted
 
 _Describing = Authorize | Advise | Present
 _COUNTING = ("purchase", "force_post")
+
+
+class Figures(msgspec.Struct, frozen=True, gc=False):
+    """The figures of an authorization of which follows what still counts."""
+
+    kind: str
+    declined: bool
+    approved_minor: int
+    cleared_minor: int
+    reversed_minor: int
+
+
+class Description(Protocol):
+    """What describes a purchase in a stored command."""
+
+    amount_minor: int
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    merchant_id: str | None
+    channel: str | None
+    entry_mode: str | None
 
 
 def changes_of(
@@ -36,13 +63,57 @@ def changes_of(
 
 def base_of(authorization: Authorization, described: Counted | None = None) -> Change:
     """What still counts of an authorization without its increments; ``described`` describes a new one."""
-    net_minor = authorization.approved_minor - authorization.reversed_minor
-    increments_minor = sum(each.counted_minor for each in authorization.increments.values())
     declined = authorization.decline_reason is not None
-    counts = authorization.kind == "purchase" and not declined
-    count = 1 if counts and (net_minor > 0 or authorization.cleared_minor > 0) else 0
-    amount_minor = 0 if declined else max(0, net_minor - increments_minor)
+    figures = Figures(
+        authorization.kind,
+        declined,
+        authorization.approved_minor,
+        authorization.cleared_minor,
+        authorization.reversed_minor,
+    )
+    increments_minor = sum(each.counted_minor for each in authorization.increments.values())
+    amount_minor, count = _counting(figures, increments_minor)
     return _change(authorization.id, amount_minor, count, declined, described)
+
+
+def counted_past(
+    opening: tuple[str, int, Description],
+    increments: Iterable[tuple[str, int, Description, int]],
+    figures: Figures,
+) -> list[Counted]:
+    """A stored authorization and its increments. ``opening`` is its id, its instant and its message; each
+    increment is its reference, instant, message, and the amount that still counts."""
+    later = [_past(name, at_ms, message, minor, 0) for name, at_ms, message, minor in increments]
+    amount_minor, count = _counting(figures, sum(each.amount_minor for each in later))
+    first = _past(*opening, amount_minor, count)
+    first.declined = figures.declined
+    return [first, *later]
+
+
+def _counting(figures: Figures, increments_minor: int) -> tuple[int, int]:
+    """The amount without the increments, and the number of purchases, that still count. A force post counts
+    its amount only."""
+    if figures.declined:
+        return 0, 0
+    net_minor = figures.approved_minor - figures.reversed_minor
+    counts = figures.kind == "purchase" and (net_minor > 0 or figures.cleared_minor > 0)
+    return max(0, net_minor - increments_minor), int(counts)
+
+
+def _past(key: str, at_ms: int, message: Description, amount_minor: int, count: int) -> Counted:
+    return Counted(
+        key=key,
+        at_ms=at_ms,
+        amount_minor=amount_minor,
+        count=count,
+        requested_minor=message.amount_minor,
+        mcc=message.mcc,
+        merchant_country=message.merchant_country,
+        merchant_name=message.merchant_name,
+        merchant_id=message.merchant_id,
+        channel=message.channel,
+        entry_mode=message.entry_mode,
+    )
 
 
 def _change(key: str, amount_minor: int, count: int, declined: bool, described: Counted | None) -> Change:

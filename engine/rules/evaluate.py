@@ -23,7 +23,7 @@ from engine.rules.compile import (
 )
 from engine.rules.model import Rule, Velocity, in_order
 from engine.rules.observed import Observed
-from engine.rules.velocity import DISTINCT, Counted, filter_of
+from engine.rules.velocity import DISTINCT, Counted, History, filter_of
 from engine.trace import TraceStep
 
 Versions: TypeAlias = Mapping[RuleName, Rule]
@@ -52,16 +52,10 @@ class RuleSet(NamedTuple):
     readers: tuple[_Read, ...] = ()
     versions: tuple[RuleName, ...] = ()
     shadow_versions: tuple[RuleName, ...] = ()
-
-    @property
-    def card_velocities(self) -> tuple[Velocity, ...]:
-        """Velocities of the card's own past."""
-        return tuple(each for each in self.velocities if each.of == "card")
-
-    @property
-    def account_velocities(self) -> tuple[Velocity, ...]:
-        """Velocities of the past of all cards of the account."""
-        return tuple(each for each in self.velocities if each.of == "account")
+    card_velocities: tuple[Velocity, ...] = ()
+    """Velocities of the card's own past."""
+    account_velocities: tuple[Velocity, ...] = ()
+    """Velocities of the past of all cards of the account."""
 
 
 NO_RULES: Final = RuleSet()
@@ -75,6 +69,23 @@ class Past(Protocol):
     ) -> tuple[Observed, ...]:
         """The values before ``counted``, the authorization being decided."""
         ...
+
+
+class LivePast:
+    """The histories of a card and of its account; a card without an account has its own only."""
+
+    def __init__(self, card: History, account: History) -> None:
+        self._card = card
+        self._account = account
+
+    def observe(
+        self, velocities: tuple[Velocity, ...], zone: str, now_ms: int, counted: Counted
+    ) -> tuple[Observed, ...]:
+        """See ``Past``."""
+        return tuple(
+            (self._card if velocity.of == "card" else self._account).observe(velocity, zone, now_ms, counted)
+            for velocity in velocities
+        )
 
 
 class RecordedPast:
@@ -140,6 +151,8 @@ def _rule_set(active: tuple[CompiledRule, ...], shadow: tuple[CompiledRule, ...]
         tuple(_reader(source, velocities) for source in sources),
         tuple(rule.name for rule in active),
         tuple(rule.name for rule in shadow),
+        tuple(each for each in velocities if each.of == "card"),
+        tuple(each for each in velocities if each.of == "account"),
     )
 
 

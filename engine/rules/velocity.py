@@ -252,28 +252,36 @@ class History:
     def __init__(self) -> None:
         self._windows: dict[tuple[Velocity, str], Window] = {}
         self._known: dict[str, Counted] = {}
+        self._meanwhile: list[Change] | None = None
+        """Changes during a read of the past."""
 
     def lacks(self, velocities: Collection[Velocity], zone: str) -> bool:
         """Whether a window is missing: the past must be read first."""
         return any((velocity, zone) not in self._windows for velocity in velocities)
 
-    def load(self, velocities: Iterable[Velocity], zone: str, past: Iterable[Counted], now_ms: int) -> None:
-        """Build the windows of ``velocities`` from the stored past. Other windows are dropped."""
+    def begin_loading(self) -> None:
+        """The stored past is about to be read: changes from now on may not be in it."""
+        self._meanwhile = []
+
+    def load(self, velocities: Iterable[Velocity], zone: str, past: Iterable[Counted]) -> None:
+        """Build the windows of ``velocities`` from the stored past, and drop other windows."""
         self._windows = {(velocity, zone): Window(velocity, zone) for velocity in velocities}
         self._known = {}
-        for window in self._windows.values():
-            window.observe(now_ms, _NOTHING)
         for counted in sorted(past, key=lambda each: (each.at_ms, each.key)):
-            counted.windows = 0
-            self._add(counted)
+            # Two histories can share the result of one read.
+            self._add(msgspec.structs.replace(counted, windows=0))
+        meanwhile, self._meanwhile = self._meanwhile or [], None
+        self.apply(meanwhile)
 
     def observe(self, velocity: Velocity, zone: str, now_ms: int, counted: Counted) -> Observed:
         """The value of ``velocity`` before ``counted``, the authorization being decided at ``now_ms``."""
         return self._windows[velocity, zone].observe(now_ms, counted)
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Collection[Change]) -> None:
         """Follow the changes of a command; applying them twice has no further effect. A purchase that is in
         no window any more is ignored."""
+        if self._meanwhile is not None:
+            self._meanwhile += changes
         for change in changes:
             counted = self._known.get(change.key)
             if counted is not None and not counted.windows:
@@ -300,15 +308,3 @@ class History:
         counted.declined = change.declined
         for window in holding:
             window.subtract(counted, 1)
-
-
-_NOTHING: Final = Counted(
-    key="",
-    at_ms=0,
-    amount_minor=0,
-    count=0,
-    requested_minor=0,
-    mcc="",
-    merchant_country="",
-    merchant_name="",
-)
