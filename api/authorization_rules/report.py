@@ -1,13 +1,14 @@
-"""The report of an authorization rule: its matches in a window of days, for each version.
+"""The report of an authorization rule: its matches in a window, for each version.
 
-The owner of a card writes a row of ``rule_matches`` in the commit of each decision that a rule in shadow or an
-active rule matched. A report reads index ranges only, and at most ``RULE_REPORT_MATCHES_MAX`` rows of them.
+The owner of a card writes a row of ``rule_matches`` in the commit of each decision that a rule declined, or
+that a rule in shadow would have declined. A report reads at most ``RULE_REPORT_MATCHES_MAX`` of them, from one
+range of a covering index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 import asyncpg
@@ -20,7 +21,16 @@ from api.authorization_rules.routes import rule_row
 from api.authorization_rules.views import rule_of
 from api.database.pool import Connection, connected
 from api.http.answers import json_response
-from api.http.fields import Currency, Day, Id, Instant, ShownAmount, example, shown_instant
+from api.http.fields import (
+    Currency,
+    Day,
+    Id,
+    Instant,
+    InstantInput,
+    ShownAmount,
+    parse_instant,
+    shown_instant,
+)
 from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
 from api.operations.call import PathId, ReadCall
@@ -38,40 +48,34 @@ from engine.rules.model import Rule, State
 
 router = new_router("Authorization rules")
 
-MATCHED: Final = f"""
-    SELECT v.version FROM authorization_rule_versions v
-    WHERE v.rule_id = $1::uuid AND EXISTS (
-        SELECT FROM rule_matches r
-        WHERE r.rule_id = v.rule_id AND r.version = v.version AND r.day >= $2 AND r.day < $3)
-    ORDER BY v.version DESC LIMIT {RULE_REPORT_VERSIONS_MAX + 1}
-"""
-"""The versions of a rule $1 that matched from day $2 to before day $3."""
-# One range of the primary key for each version; the limit ends the reading wherever it is.
+# Older versions than the newest ones are counted as one, the version $4. The limit bounds the reading.
 _MATCHES: Final = f"""
-    SELECT m.* FROM unnest($2::integer[]) WITH ORDINALITY AS given (version, place)
-    CROSS JOIN LATERAL (
-        SELECT r.version, r.day, r.decided, r.amount_minor, r.mcc, r.country FROM rule_matches r
-        WHERE r.rule_id = $1::uuid AND r.version = given.version AND r.day >= $3 AND r.day < $4
-        ORDER BY r.day DESC) m
-    LIMIT {RULE_REPORT_MATCHES_MAX + 1}
+    SELECT greatest(r.version, $4::integer) AS version, r.shadow, r.day, r.decided, r.amount_minor, r.mcc,
+        r.country, r.decided_at
+    FROM rule_matches r WHERE r.rule_id = $1::uuid AND r.decided_at >= $2 AND r.decided_at < $3
+    ORDER BY r.decided_at DESC LIMIT {RULE_REPORT_MATCHES_MAX + 1}
 """
 COUNTED: Final = f"""
-    SELECT version, day::text, mcc, country, grouping(day, mcc, country) AS grouped, count(*) AS matched,
-        count(*) FILTER (WHERE decided = 'approved') AS approved,
+    SELECT version, day, mcc, country, grouping(day, mcc, country) AS grouped, count(*) AS matched,
+        count(*) FILTER (WHERE shadow) AS in_shadow, count(*) FILTER (WHERE decided = 'approved') AS approved,
         sum(amount_minor)::bigint AS amount_minor,
-        coalesce(sum(amount_minor) FILTER (WHERE decided = 'approved'), 0)::bigint AS approved_minor
+        coalesce(sum(amount_minor) FILTER (WHERE decided = 'approved'), 0)::bigint AS approved_minor,
+        min(decided_at) AS first_at, max(decided_at) AS last_at
     FROM ({_MATCHES}) matches
     GROUP BY GROUPING SETS ((version), (version, day), (version, mcc), (version, country))
 """
-"""Counts of a rule $1 in its versions $2, from day $3 to before day $4."""
+"""Counts of a rule $1 from instant $2 to before $3, for each version above $4."""
 SAMPLED: Final = f"""
-    SELECT given.version, m.authorization_id::text FROM unnest($2::integer[]) AS given (version)
+    SELECT given.version, m.authorization_id::text
+    FROM unnest($2::integer[], $3::timestamptz[], $4::timestamptz[]) AS given (version, first_at, last_at)
     CROSS JOIN LATERAL (
-        SELECT r.authorization_id FROM rule_matches r
-        WHERE r.rule_id = $1::uuid AND r.version = given.version AND r.day >= $3 AND r.day < $4
-        ORDER BY r.day DESC, r.authorization_id DESC LIMIT {RULE_REPORT_SAMPLES_MAX}) m
+        SELECT r.authorization_id, r.decided_at FROM rule_matches r
+        WHERE r.rule_id = $1::uuid AND r.version = given.version AND r.decided_at >= given.first_at
+            AND r.decided_at <= given.last_at
+        ORDER BY r.decided_at DESC LIMIT {RULE_REPORT_SAMPLES_MAX}) m
+    ORDER BY given.version, m.decided_at DESC
 """
-"""The newest transactions of each version, with the parameters of ``COUNTED``."""
+"""The newest matches of a rule $1 in the versions $2, whose matches lie between the instants $3 and $4."""
 
 # The values of grouping(day, mcc, country): a bit is set for each column that a row does not tell apart.
 _TOTAL: Final = 0b111
@@ -81,15 +85,16 @@ _GROUPS: Final = {"day": 0b011, "mcc": 0b101, "country": 0b110}
 class RuleReportQuery(Input):
     """The window of the report, half-open: `[from, to)`."""
 
-    from_: Annotated[Day, Field(alias="from"), example("2026-11-01")]
-    """The first day, in the programme's time zone."""
-    to: Annotated[Day, example("2026-12-01")]
-    """The day after the last one; at most 92 days after `from`."""
+    from_: Annotated[InstantInput, Field(alias="from")]
+    to: InstantInput
 
     @property
-    def window(self) -> tuple[date, date]:
-        """The first day and the day after the last one."""
-        return date.fromisoformat(self.from_), date.fromisoformat(self.to)
+    def window(self) -> tuple[datetime, datetime]:
+        """Start (inclusive) and end (exclusive)."""
+        begin, end = parse_instant(self.from_), parse_instant(self.to)
+        assert begin is not None, "validated"
+        assert end is not None, "validated"
+        return begin, end
 
     @model_validator(mode="after")
     def _bounded(self) -> RuleReportQuery:
@@ -105,6 +110,7 @@ class Figures(msgspec.Struct, frozen=True):
     """Numbers of matches. Amounts in minor units."""
 
     matched: int = 0
+    in_shadow: int = 0
     approved: int = 0
     amount_minor: int = 0
     approved_minor: int = 0
@@ -113,6 +119,7 @@ class Figures(msgspec.Struct, frozen=True):
         """The public representation."""
         return {
             "matched": self.matched,
+            "in_shadow": self.in_shadow,
             "approved": self.approved,
             "declined": self.matched - self.approved,
             "amount": format_minor(self.amount_minor),
@@ -124,10 +131,13 @@ class FiguresView(View):
     """Numbers of authorizations that a rule matched."""
 
     matched: int
+    """Authorizations and increments."""
+    in_shadow: int
+    """Those that matched while the rule was in shadow."""
     approved: int
-    """Matched authorizations that were approved. A shadow rule, activated, would have declined them."""
+    """Those that were approved. Activated, a shadow rule would have declined them."""
     declined: int
-    """Matched authorizations that were declined, by this rule or for another reason."""
+    """Those that were declined, by this rule or for another reason."""
     amount: ShownAmount
     """The sum of the requested amounts."""
     approved_amount: ShownAmount
@@ -135,7 +145,7 @@ class FiguresView(View):
 
 
 class DayFiguresView(FiguresView):
-    """The matches of one day."""
+    """The matches of one day in the programme's time zone."""
 
     day: Day
 
@@ -163,16 +173,16 @@ class VersionFiguresView(FiguresView):
     by_country: list[CountryFiguresView]
     """The 100 countries with the most matches."""
     sample_transaction_ids: list[Id]
-    """The newest 100 transactions that matched."""
+    """Transactions of the newest 100 matches, the newest first."""
 
 
 class RuleReportView(View):
-    """The matches of an authorization rule in a window of days."""
+    """The matches of an authorization rule in a window."""
 
     rule_id: Id
     state: State
-    from_: Annotated[Day, Field(alias="from")]
-    to: Day
+    from_: Annotated[Instant, Field(alias="from")]
+    to: Instant
     timezone: str
     currency: Currency
     as_of: Instant
@@ -191,25 +201,25 @@ async def get_authorization_rule_report(
 ) -> Response:
     """Report the authorizations that a rule matched, in shadow and while it was active, for each version.
 
-    `from` and `to` are days in the programme's time zone: at most 92, without the day `to` itself. A rule in
-    shadow is evaluated for every authorization whose card, currency and controls pass; an active rule for
-    those that no earlier rule declined.
+    The window `[from, to)` has at most 92 days. The matches of an active rule are the authorizations that it
+    declined.
     """
     row = await rule_row(call, rule_id)
     programme = await require_programme(call, row["programme_id"])
+    begin, end = query.window
     async with (
         connected(call.services.pool) as connection,
         connection.transaction(isolation="repeatable_read", readonly=True),
     ):
-        versions, complete = await report_of(connection, rule_of(row), query.window)
+        versions, complete = await report_of(connection, rule_of(row), begin, end)
         as_of = await connection.fetchval("SELECT now()")
     return json_response(
         200,
         {
             "rule_id": rule_id,
             "state": row["state"],
-            "from": query.from_,
-            "to": query.to,
+            "from": shown_instant(begin),
+            "to": shown_instant(end),
             "timezone": programme.timezone,
             "currency": programme.currency,
             "as_of": shown_instant(as_of),
@@ -220,24 +230,30 @@ async def get_authorization_rule_report(
 
 
 async def report_of(
-    connection: Connection, rule: Rule, window: tuple[date, date]
+    connection: Connection, rule: Rule, begin: datetime, end: datetime
 ) -> tuple[list[dict[str, Any]], bool]:
     """The report of each version of ``rule``, newest first, and whether it is complete. ``connection`` is in a
-    repeatable-read transaction, so that all statements see one snapshot."""
-    matched = [row["version"] for row in await connection.fetch(MATCHED, rule.id, *window)]
-    versions = sorted({rule.version, *matched[:RULE_REPORT_VERSIONS_MAX]}, reverse=True)
-    counted = await connection.fetch(COUNTED, rule.id, versions, *window)
-    sampled = await connection.fetch(SAMPLED, rule.id, versions, *window)
-    read = sum(row["matched"] for row in counted if row["grouped"] == _TOTAL)
+    repeatable-read transaction, so that both statements see one snapshot."""
+    older = max(0, rule.version - RULE_REPORT_VERSIONS_MAX)
+    counted = await connection.fetch(COUNTED, rule.id, begin, end, older)
+    totals = {row["version"]: row for row in counted if row["grouped"] == _TOTAL}
+    read, outdated = sum(row["matched"] for row in totals.values()), totals.pop(older, None)
+    sampled = await connection.fetch(
+        SAMPLED,
+        rule.id,
+        list(totals),
+        [row["first_at"] for row in totals.values()],
+        [row["last_at"] for row in totals.values()],
+    )
     reports = [
         _version_report(
             version,
             [row for row in counted if row["version"] == version],
             [row["authorization_id"] for row in sampled if row["version"] == version],
         )
-        for version in versions
+        for version in sorted({rule.version, *totals}, reverse=True)
     ]
-    return reports, read <= RULE_REPORT_MATCHES_MAX and len(matched) <= RULE_REPORT_VERSIONS_MAX
+    return reports, read <= RULE_REPORT_MATCHES_MAX and outdated is None
 
 
 def _version_report(
@@ -246,7 +262,7 @@ def _version_report(
     total = Figures()
     groups: dict[str, dict[str, Figures]] = {name: {} for name in _GROUPS}
     for row in counted:
-        figures = Figures(row["matched"], row["approved"], row["amount_minor"], row["approved_minor"])
+        figures = Figures(*(row[name] for name in Figures.__struct_fields__))
         if row["grouped"] == _TOTAL:
             total = figures
         for name, grouped in _GROUPS.items():

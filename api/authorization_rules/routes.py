@@ -43,7 +43,7 @@ _OWNERS: Final = {
 }
 """By type of scope: the programme or card whose owner keeps the rules of the scope."""
 _VERSIONS: Final = """
-    SELECT v.version, v.rule::text, v.created_at FROM authorization_rule_versions v
+    SELECT v.version, v.rule, v.created_at FROM authorization_rule_versions v
     WHERE v.rule_id = $1::uuid AND ($2::integer IS NULL OR v.version < $2)
     ORDER BY v.version DESC LIMIT $3
 """

@@ -14,9 +14,8 @@ from engine.instant import to_ms
 from engine.rules.model import Action, Rule, Scope, State, rule_view
 
 SELECT: Final = """
-    SELECT r.id::text, r.programme_id::text, r.state, r.created_at, r.updated_at, v.rule::text
+    SELECT r.id::text, r.programme_id::text, r.state, r.rule, r.created_at, r.updated_at
     FROM authorization_rules r
-    JOIN authorization_rule_versions v ON v.rule_id = r.id AND v.version = r.version
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 _stored_rule = msgspec.json.Decoder(Rule).decode

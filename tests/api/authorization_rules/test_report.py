@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from actors.ids import new_id
-from api.authorization_rules import report
-from api.authorization_rules.report import COUNTED, MATCHED, SAMPLED, report_of
-from api.database.pool import connected
-from engine.limits import RULE_REPORT_MATCHES_MAX
 from tests.api.authorization_rules.test_routes import ABOVE_FIFTY, GAMBLING, RULES, rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 
-def today() -> date:
-    """The present day of a programme in UTC."""
-    return datetime.now(UTC).date()
-
-
-async def report_for(caller: Caller, rule: Any, begin: int = -1, end: int = 2, status: int = 200) -> Any:
-    """The report of the days from ``begin`` to before ``end``, counted from today."""
-    window = [today() + timedelta(days=days) for days in (begin, end)]
-    return await caller.get(f"{RULES}/{rule['id']}/report?from={window[0]}&to={window[1]}", status)
+async def report_for(caller: Caller, rule: Any, begin: int = -1, end: int = 1, status: int = 200) -> Any:
+    """The report from ``begin`` to before ``end``, in days from now."""
+    now = datetime.now(UTC)
+    bounds = ((now + timedelta(days=days)).isoformat(timespec="milliseconds") for days in (begin, end))
+    window = urlencode(dict(zip(("from", "to"), bounds, strict=True)))
+    return await caller.get(f"{RULES}/{rule['id']}/report?{window}", status)
 
 
 def figures(shown: Any) -> tuple[Any, ...]:
-    return tuple(shown[name] for name in ("matched", "approved", "declined", "amount", "approved_amount"))
+    names = ("matched", "in_shadow", "approved", "declined", "amount", "approved_amount")
+    return tuple(shown[name] for name in names)
 
 
 async def test_shadow_rule_is_reported_and_changes_nothing(acme: Caller) -> None:
@@ -49,11 +44,11 @@ async def test_shadow_rule_is_reported_and_changes_nothing(acme: Caller) -> None
     }
     (version,) = shown["versions"]
     assert version["version"] == 1
-    assert figures(version) == (2, 1, 1, "110.00", "30.00")
+    assert figures(version) == (2, 2, 1, 1, "110.00", "30.00")
     assert sum(day["matched"] for day in version["by_day"]) == 2
     assert {row["mcc"]: figures(row) for row in version["by_mcc"]} == {
-        "7995": (1, 1, 0, "30.00", "30.00"),
-        "7801": (1, 0, 1, "80.00", "0.00"),
+        "7995": (1, 1, 1, 0, "30.00", "30.00"),
+        "7801": (1, 1, 0, 1, "80.00", "0.00"),
     }
     assert {row["country"]: row["matched"] for row in version["by_country"]} == {"IE": 1, "GB": 1}
     assert set(version["sample_transaction_ids"]) == {first["transaction_id"], second["transaction_id"]}
@@ -74,9 +69,9 @@ async def test_versions_and_states_of_a_rule_are_reported_apart(acme: Caller) ->
     shown = await report_for(acme, rule)
     assert shown["state"] == "active"
     assert {each["version"]: figures(each) for each in shown["versions"]} == {
-        3: (1, 0, 1, "2.00", "0.00"),
-        2: (1, 1, 0, "60.00", "60.00"),
-        1: (1, 1, 0, "1.00", "1.00"),
+        3: (1, 0, 0, 1, "2.00", "0.00"),
+        2: (1, 1, 1, 0, "60.00", "60.00"),
+        1: (1, 1, 1, 0, "1.00", "1.00"),
     }
     assert shown["versions"][0]["sample_transaction_ids"] == [declined["transaction_id"]]
 
@@ -86,7 +81,7 @@ async def test_rule_without_matches_has_an_empty_report(acme: Caller) -> None:
     rule = await acme.post(RULES, rule_of("card", card["id"], state="shadow"))
     await acme.spend(card, "1.00", mcc="7995")
     (version,) = (await report_for(acme, rule, -10, -2))["versions"]
-    assert figures(version) == (0, 0, 0, "0.00", "0.00")
+    assert figures(version) == (0, 0, 0, 0, "0.00", "0.00")
     assert [version[name] for name in ("by_day", "by_mcc", "by_country", "sample_transaction_ids")] == [[]] * 4
     (draft,) = (await report_for(acme, await acme.post(RULES, rule_of("card", card["id"]))))["versions"]
     assert draft["matched"] == 0
@@ -96,13 +91,13 @@ async def test_rule_without_matches_has_an_empty_report(acme: Caller) -> None:
     ("query", "pointers"),
     [
         ("", ["/from", "/to"]),
-        ("from=2026-11-01", ["/to"]),
-        ("from=2026-11-01&to=2026-11-01", ["/to"]),
-        ("from=2026-11-02&to=2026-11-01", ["/to"]),
-        ("from=2026-08-01&to=2026-11-02", ["/to"]),
-        ("from=2026-11-31&to=2026-12-02", ["/from"]),
-        ("from=2026-11-01T00:00:00Z&to=2026-12-02", ["/from"]),
-        ("from=2026-11-01&to=2026-11-02&state=shadow", ["/state"]),
+        ("from=2026-11-01T00:00:00Z", ["/to"]),
+        ("from=2026-11-01T00:00:00Z&to=2026-11-01T00:00:00Z", ["/to"]),
+        ("from=2026-11-01T00:00:00Z&to=2026-11-01T00:59:59%2B01:00", ["/to"]),
+        ("from=2026-08-01T00:00:00Z&to=2026-11-01T00:00:01Z", ["/to"]),
+        ("from=2026-11-31T00:00:00Z&to=2026-12-02T00:00:00Z", ["/from"]),
+        ("from=2026-11-01&to=2026-11-02T00:00:00Z", ["/from"]),
+        ("from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z&state=shadow", ["/state"]),
     ],
 )
 async def test_window_of_the_report_is_checked(acme: Caller, query: str, pointers: list[str]) -> None:
@@ -111,7 +106,8 @@ async def test_window_of_the_report_is_checked(acme: Caller, query: str, pointer
 
 
 async def test_window_of_92_days_is_accepted(acme: Caller) -> None:
-    assert (await acme.get(f"{RULES}/{new_id()}/report?from=2026-08-01&to=2026-11-01", 404))["status"] == 404
+    window = "from=2026-08-01T00:00:00Z&to=2026-11-01T00:00:00Z"
+    assert (await acme.get(f"{RULES}/{new_id()}/report?{window}", 404))["status"] == 404
 
 
 async def test_report_of_others_does_not_exist(running: Installation, acme: Caller, tenant: str) -> None:

@@ -193,13 +193,14 @@ async def test_states_change_along_their_transitions(acme: Caller, state: str, a
         path = f"{RULES}/{rule['id']}"
         if operation in allowed:
             changed = await acme.post(f"{path}/{operation}", None, 200)
-            assert changed == rule | {"state": after, "updated_at": changed["updated_at"]}
-            assert (changed["updated_at"] == rule["updated_at"]) == (state == after)
+            updated = {} if state == after else {"updated_at": changed["updated_at"]}
+            assert changed == rule | {"state": after} | updated
         else:
             problem = await acme.post(f"{path}/{operation}", None, 409)
             assert problem["type"] == "/problems/invalid-state-transition"
         assert (await acme.get(path))["state"] == (after if operation in allowed else state)
-    problem = await acme.patch(path, {"name": "Other"}, 409 if rule["state"] == "retired" else 200)
+    problem = await acme.patch(path, {"name": "Other"}, 409)
+    assert problem["type"] == "/problems/invalid-state-transition"
 
 
 async def test_concurrent_retirements_retire_once(acme: Caller) -> None:
