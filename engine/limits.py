@@ -333,7 +333,7 @@ METADATA_SWEEP_SECONDS: Final = 60.0
 RULE_REPORT_DAYS_MAX: Final = 92
 """Days of the window of one report."""
 RULE_REPORT_MATCHES_MAX: Final = 500_000
-"""Matches that one report reads: about half a second. A report of more matches says that it is not complete."""
+"""Matches that one report reads. A report of more matches says that it is not complete."""
 RULE_REPORT_VERSIONS_MAX: Final = 20
 """Versions in one report, the newest."""
 RULE_REPORT_CODES_MAX: Final = 100

@@ -1,5 +1,5 @@
-"""Conditions of authorization rules in requests and responses: a discriminated union on ``attribute``, with one
-model for each shape.
+"""Conditions of authorization rules in requests and responses: a discriminated union on ``attribute``, with
+one model for each shape.
 
 ``engine.rules.attributes`` is the table of attributes and operators; a test compares the models with it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from api.authorization_rules.values import (
     AcquirerId,

@@ -1,8 +1,8 @@
 """The report of an authorization rule: its matches in a window, for each version.
 
 The owner of a card writes a row of ``rule_matches`` in the commit of each decision that a rule declined, or
-that a rule in shadow would have declined. A report reads at most ``RULE_REPORT_MATCHES_MAX`` of them, from one
-range of a covering index.
+that a rule in shadow would have declined. A report reads at most ``RULE_REPORT_MATCHES_MAX`` of them, from
+one range of a covering index.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ class RuleReportView(View):
     currency: Currency
     as_of: Instant
     complete: bool
-    """False if the report leaves out older matches, because the window has more than 500,000 matches, or those
-    of more than 20 versions: choose a shorter window."""
+    """False if the report leaves out older matches, because the window has more than 500,000 matches, or
+    those of more than 20 versions: choose a shorter window."""
     versions: list[VersionFiguresView]
     """Newest first: the newest version, and the others that matched in the window."""
 
@@ -232,8 +232,8 @@ async def get_authorization_rule_report(
 async def report_of(
     connection: Connection, rule: Rule, begin: datetime, end: datetime
 ) -> tuple[list[dict[str, Any]], bool]:
-    """The report of each version of ``rule``, newest first, and whether it is complete. ``connection`` is in a
-    repeatable-read transaction, so that both statements see one snapshot."""
+    """The report of each version of ``rule``, newest first, and whether it is complete. ``connection`` is in
+    a repeatable-read transaction, so that both statements see one snapshot."""
     older = max(0, rule.version - RULE_REPORT_VERSIONS_MAX)
     counted = await connection.fetch(COUNTED, rule.id, begin, end, older)
     totals = {row["version"]: row for row in counted if row["grouped"] == _TOTAL}

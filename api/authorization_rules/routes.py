@@ -87,9 +87,7 @@ async def create_authorization_rule(given: RuleInput, call: KeyedCall) -> Respon
 async def _owner_of(call: Call, scope: ScopeInput) -> str:
     """The programme or card whose owner keeps the rules of the caller's ``scope``. Raises ``Refusal`` 404."""
     caller = call.caller
-    row = await fetch_row(
-        call.services.pool, _OWNERS[scope.type], scope.id, caller.tenant_id, caller.live
-    )
+    row = await fetch_row(call.services.pool, _OWNERS[scope.type], scope.id, caller.tenant_id, caller.live)
     if row is None:
         detail = "There is no such scope."
         raise Refusal("not-found", detail, errors=[FieldError("/scope/id", "not_found", detail)])
@@ -224,9 +222,7 @@ def _retired(row: asyncpg.Record, change: RuleChange) -> Response:
     return json_response(200, show(row))
 
 
-def _command(
-    call: Call, row: asyncpg.Record, change: RuleChange
-) -> ChangeCardRule | ChangeProgrammeRule:
+def _command(call: Call, row: asyncpg.Record, change: RuleChange) -> ChangeCardRule | ChangeProgrammeRule:
     caller, rule = call.caller, rule_of(row)
     of_caller: Any = {"tenant_id": caller.tenant_id, "live": caller.live, "change": change}
     # The id is on the shard of the owner, as that of the rule is.

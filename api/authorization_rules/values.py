@@ -56,15 +56,9 @@ AnyCurrency = Annotated[
 ]
 AcquirerId = Annotated[str, StringConstraints(pattern="^[0-9]{1,11}$"), example("400000")]
 MerchantName = Annotated[Text100, AfterValidator(_comparable), example("Corner Shop")]
-LocalTime = Annotated[
-    str, StringConstraints(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$"), example("22:30")
-]
+LocalTime = Annotated[str, StringConstraints(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$"), example("22:30")]
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-Window = Annotated[
-    str, StringConstraints(pattern=_WINDOW_PATTERN), AfterValidator(_window), example("PT10M")
-]
+Window = Annotated[str, StringConstraints(pattern=_WINDOW_PATTERN), AfterValidator(_window), example("PT10M")]
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX), example(3)]
-Slug = Annotated[
-    str, StringConstraints(pattern="^[a-z][a-z0-9_]{2,39}$"), example("too_many_purchases")
-]
+Slug = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9_]{2,39}$"), example("too_many_purchases")]
 """The issuer's own reason."""

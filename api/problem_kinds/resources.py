@@ -113,7 +113,7 @@ KINDS: Final = (
         409,
         "The scope has too many authorization rules",
         "A programme, a card product or a card has at most 50 active rules, 10 in shadow and 100 drafts.",
-        "Retire a rule of the same scope that is no longer needed, or merge rules: one condition takes a list "
+        "Retire a rule of the same scope that is no longer needed, or merge rules: a condition takes a list "
         "of up to 500 values.",
     ),
     Kind(

@@ -129,10 +129,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         **{name: row[name] for name in ("stan", "rrn", "network_txn_id")},
         **{name: _instant(row[name]) for name in ("accepted_at", "sent_at", "decided_at", "failed_at")},
         "decision": _decision(row),
-        **{
-            name: row[name]
-            for name in _DECIDED
-        },
+        **{name: row[name] for name in _DECIDED},
         **{name: row[name] for name in ("transaction_id", "hold_id")},
         "failure": msgspec.json.decode(row["failure"]) if row["failure"] else None,
     }

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
+import asyncpg
 import msgspec
 
+from api.database.pool import Connection
 from api.http.fields import ShownAmount
 from api.http.validation import View
 from api.transactions.views import RiskView, StepView, decode_decision
 from engine.commands import Authorize
 from engine.decision.decide import Decision, authorize, decision_view
+from engine.decision.inputs import Inputs, RuleName, RulesInForce
 from engine.decision.recorded import decode_inputs
 from engine.money import format_minor
+from engine.rules.evaluate import Versions, recorded_rules
+from engine.rules.model import Rule
 
 _command = msgspec.json.Decoder(Authorize).decode
+_rule = msgspec.json.Decoder(Rule).decode
 _encode = msgspec.json.Encoder().encode
+_VERSIONS: Final = """
+    SELECT v.rule_id::text, v.version, v.rule
+    FROM unnest($1::uuid[], $2::integer[]) AS named (rule_id, version)
+    JOIN authorization_rule_versions v ON v.rule_id = named.rule_id AND v.version = named.version
+"""
 
 
 class DecisionView(View):
@@ -55,17 +66,49 @@ class ReplayView(View):
     increments: list[IncrementReplayView]
 
 
-def replay(decided: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+class Decided(NamedTuple):
+    """A stored decision."""
+
+    command: Authorize
+    inputs: Inputs
+    decision: str
+    """JSON."""
+
+
+def decided_of(rows: Iterable[asyncpg.Record]) -> list[Decided]:
+    """The decisions of rows of the journal; rows without inputs have none."""
+    return [
+        Decided(_command(row["command"]), decode_inputs(row["inputs"]), row["decision"])
+        for row in rows
+        if row["inputs"]
+    ]
+
+
+async def rules_of(connection: Connection, decided: Iterable[Decided]) -> Versions:
+    """The versions of authorization rules that were in force for ``decided``."""
+    names = {name for each in decided for name in _names(each.inputs.rules_in_force)}
+    if not names:
+        return {}
+    rows = await connection.fetch(_VERSIONS, [name[0] for name in names], [name[1] for name in names])
+    return {(row["rule_id"], row["version"]): _rule(row["rule"]) for row in rows}
+
+
+def _names(in_force: RulesInForce | None) -> tuple[RuleName, ...]:
+    return () if in_force is None else (*in_force.versions, *in_force.shadow_versions)
+
+
+def replay(decided: Sequence[Decided], rules: Versions) -> dict[str, Any]:
     """Compare stored decisions with decisions recomputed from their stored commands and inputs. ``decided``
-    holds command, inputs and decision of the authorization, then of its increments.
+    holds the decision on the authorization, then those on its increments; ``rules`` is from ``rules_of``.
     """
-    first, *increments = [_compare(*each) for each in decided]
+    first, *increments = [_compare(each, rules) for each in decided]
     identical = all(each["identical"] for each in (first, *increments))
     return first | {"identical": identical, "increments": increments}
 
 
-def _compare(command: str, inputs: str, decision: str) -> dict[str, Any]:
-    recomputed = authorize(_command(command), decode_inputs(inputs))
+def _compare(decided: Decided, rules: Versions) -> dict[str, Any]:
+    command, inputs, decision = decided
+    recomputed = authorize(command, inputs, recorded_rules(inputs.rules_in_force, rules))
     return {
         "identical": _encode(recomputed) == decision.encode(),
         "recorded": _show(decode_decision(decision)),

@@ -111,6 +111,7 @@ class RuleFigures(TypedDict):
     """Numbers of authorizations that a rule matched."""
 
     matched: int
+    in_shadow: int
     approved: int
     declined: int
     amount: str

@@ -1,4 +1,4 @@
-"""Conditions in requests: every attribute with its operators, their engine form, and the faults that are named."""
+"""Conditions in requests: every attribute with its operators, their engine form, and their faults."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from actors.ids import new_id
-from tests.api.authorization_rules.test_routes import ABOVE_FIFTY, GAMBLING, RULES, rule_of
+from tests.support.api.authorization_rules import ABOVE_FIFTY, GAMBLING, RULES, rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
@@ -82,7 +82,9 @@ async def test_rule_without_matches_has_an_empty_report(acme: Caller) -> None:
     await acme.spend(card, "1.00", mcc="7995")
     (version,) = (await report_for(acme, rule, -10, -2))["versions"]
     assert figures(version) == (0, 0, 0, 0, "0.00", "0.00")
-    assert [version[name] for name in ("by_day", "by_mcc", "by_country", "sample_transaction_ids")] == [[]] * 4
+    assert [version[name] for name in ("by_day", "by_mcc", "by_country", "sample_transaction_ids")] == [
+        []
+    ] * 4
     (draft,) = (await report_for(acme, await acme.post(RULES, rule_of("card", card["id"]))))["versions"]
     assert draft["matched"] == 0
 

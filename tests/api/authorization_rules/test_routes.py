@@ -9,23 +9,9 @@ import pytest
 
 from actors.ids import new_id
 from engine.limits import RULES_ACTIVE_MAX, RULES_SHADOW_MAX
+from tests.support.api.authorization_rules import ABOVE_FIFTY, GAMBLING, RULES, rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
-
-RULES = "/v1/authorization-rules"
-GAMBLING = {"attribute": "mcc", "op": "in", "value": ["7995", "7800-7802"]}
-ABOVE_FIFTY = {"attribute": "amount", "op": "gt", "value": "50.00"}
-
-
-def rule_of(type_: str, id_: str, **members: Any) -> dict[str, Any]:
-    """The body of a rule against gambling."""
-    body = {
-        "name": "No gambling",
-        "scope": {"type": type_, "id": id_},
-        "when": [GAMBLING],
-        "reason": "no_gambling",
-    }
-    return body | members
 
 
 async def rule_in(caller: Caller, card: Any, state: str, **members: Any) -> Any:

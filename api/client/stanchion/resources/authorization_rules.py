@@ -59,5 +59,5 @@ class AuthorizationRules(Resource[AnyTransport]):
 
     @operation("GET", "/v1/authorization-rules/{id}/report")
     def report(self, id_: str, from_: str, to: str) -> Call[records.RuleReport]:
-        """The matches of a rule on the days from ``from_`` to before ``to``, at most 92."""
+        """The matches of a rule in a half-open window of instants, at most 92 days."""
         return Call(id_, query={"from": from_, "to": to})
