@@ -263,10 +263,8 @@ async def test_rule_is_written_watched_in_shadow_and_activated(running: Installa
             "value": 1,
         }
         scope: records.RuleScope = {"type": "card", "id": card["id"]}
-        rule = rules.create(name="Bursts", scope=scope, when=[many], reason="burst", idempotency_key="rule-1")
-        again = rules.create(
-            name="Bursts", scope=scope, when=[many], reason="burst", idempotency_key="rule-1"
-        )
+        body: inputs.RuleFields = {"name": "Bursts", "scope": scope, "when": [many], "reason": "burst"}
+        rule, again = (rules.create(**body, idempotency_key="rule-1") for _ in range(2))
         assert (again, rule["state"]) == (rule, "draft")
         assert rules.shadow(rule["id"])["state"] == "shadow"
         spend: inputs.SpendFields = {
