@@ -84,12 +84,13 @@ def predicate(condition: Condition, type_: Type) -> Predicate:
 def _membership(condition: Condition) -> Predicate:
     value = condition.value
     listed = isinstance(value, tuple)
-    values = frozenset(_with_ranges(value if isinstance(value, tuple) else (value,)))
+    listed_values = value if isinstance(value, tuple) else (value,)
+    values = frozenset(_codes(listed_values) if condition.attribute == "mcc" else listed_values)
     negated = condition.op == "not_in" if listed else condition.op == "ne"
     return (lambda seen: seen not in values) if negated else values.__contains__
 
 
-def _with_ranges(values: tuple[Any, ...]) -> list[str]:
+def _codes(values: tuple[Any, ...]) -> list[str]:
     """``values`` with each range of category codes (``3000-3350``) written out."""
     codes: list[str] = []
     for value in values:
