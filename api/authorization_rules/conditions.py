@@ -224,11 +224,15 @@ class LocalTimeCondition(_Condition):
 
 
 class WeekdayCondition(_Condition):
-    """The day of the week in the programme's time zone."""
+    """The day of the week in the programme's time zone. A range may go past Sunday."""
 
     attribute: Literal["weekday"]
-    op: Literal["eq", "in", "not_in"]
+    op: Literal["in", "between"]
     value: OneOrMore[Weekday]
+
+    @property
+    def _ordered(self) -> bool:
+        return False
 
 
 CountedCondition = Annotated[

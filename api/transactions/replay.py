@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import asyncpg
 import msgspec
 
+from actors.journal.rule_versions import load_rule_versions
 from api.database.pool import Connection
 from api.http.fields import ShownAmount
 from api.http.validation import View
@@ -18,16 +19,9 @@ from engine.decision.inputs import Inputs, RuleName, RulesInForce
 from engine.decision.recorded import decode_inputs
 from engine.money import format_minor
 from engine.rules.evaluate import Versions, recorded_rules
-from engine.rules.model import Rule
 
 _command = msgspec.json.Decoder(Authorize).decode
-_rule = msgspec.json.Decoder(Rule).decode
 _encode = msgspec.json.Encoder().encode
-_VERSIONS: Final = """
-    SELECT v.rule_id::text, v.version, v.rule
-    FROM unnest($1::uuid[], $2::integer[]) AS named (rule_id, version)
-    JOIN authorization_rule_versions v ON v.rule_id = named.rule_id AND v.version = named.version
-"""
 
 
 class DecisionView(View):
@@ -86,11 +80,8 @@ def decided_of(rows: Iterable[asyncpg.Record]) -> list[Decided]:
 
 async def rules_of(connection: Connection, decided: Iterable[Decided]) -> Versions:
     """The versions of authorization rules that were in force for ``decided``."""
-    names = {name for each in decided for name in _names(each.inputs.rules_in_force)}
-    if not names:
-        return {}
-    rows = await connection.fetch(_VERSIONS, [name[0] for name in names], [name[1] for name in names])
-    return {(row["rule_id"], row["version"]): _rule(row["rule"]) for row in rows}
+    names = [name for each in decided for name in _names(each.inputs.rules_in_force)]
+    return await load_rule_versions(connection, names)
 
 
 def _names(in_force: RulesInForce | None) -> tuple[RuleName, ...]:

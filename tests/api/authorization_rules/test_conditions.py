@@ -86,6 +86,7 @@ def test_models_have_the_attributes_and_operators_of_the_engine() -> None:
         ("card_age_days", "lt", 7, 7),
         ("local_time", "between", ["22:00", "06:30"], ("22:00", "06:30")),
         ("weekday", "in", ["saturday", "sunday"], ("saturday", "sunday")),
+        ("weekday", "between", ["friday", "monday"], ("friday", "monday")),
     ],
 )
 def test_condition_becomes_that_of_the_engine_and_is_shown_as_given(
