@@ -66,6 +66,7 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "merchant_currency": "coalesce(q.command #>> '{merchant_amount,currency}', r.currency)",
         "conversion_rate": "q.command #>> '{merchant_amount,rate}'",
         "mcc": "r.mcc",
+        "merchant_id": "q.command ->> 'merchant_id'",
         "merchant_name": "q.command ->> 'merchant_name'",
         "merchant_country": "q.command ->> 'merchant_country'",
         "channel": "q.command ->> 'channel'",
@@ -106,6 +107,7 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "response_code": "q.decision ->> 'response_code'",
         "risk_score": "(q.decision ->> 'risk_score')::integer",
         "mcc": "q.command ->> 'mcc'",
+        "merchant_id": "q.command ->> 'merchant_id'",
         "merchant_name": "q.command ->> 'merchant_name'",
         "merchant_country": "q.command ->> 'merchant_country'",
         "trace": "j.decision::json -> 'trace'",
@@ -133,7 +135,7 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
 }
 """The columns of each kind, with their SQL."""
 
-FREE_TEXT: Final = frozenset({"merchant_name", "metadata", "network_txn_id", "rrn", "stan"})
+FREE_TEXT: Final = frozenset({"merchant_id", "merchant_name", "metadata", "network_txn_id", "rrn", "stan"})
 """Columns with text from outside, which a spreadsheet could take for a formula."""
 
 # Parsed once for each row. The trace is taken from the text, in which its members keep their order.
