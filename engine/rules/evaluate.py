@@ -242,9 +242,7 @@ def first_match(
     return None
 
 
-def shadow_matches(
-    rules: RuleSet, command: Authorize, inputs: Inputs, points: int
-) -> tuple[RuleName, ...]:
+def shadow_matches(rules: RuleSet, command: Authorize, inputs: Inputs, points: int) -> tuple[RuleName, ...]:
     """The shadow rules whose conditions all hold."""
     values = [read(command, inputs, points) for read in rules.readers]
     return tuple(
