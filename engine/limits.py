@@ -332,8 +332,8 @@ METADATA_SWEEP_SECONDS: Final = 60.0
 """Interval between these sweeps."""
 RULE_REPORT_DAYS_MAX: Final = 92
 """Days of the window of one report."""
-RULE_REPORT_MATCHES_MAX: Final = 500_000
-"""Matches that one report reads. A report of more matches says that it is not complete."""
+RULE_REPORT_MATCHES_MAX: Final = 200_000
+"""Matches that one report reads: half a second. A report of more matches says that it is not complete."""
 RULE_REPORT_VERSIONS_MAX: Final = 20
 """Versions in one report, the newest."""
 RULE_REPORT_CODES_MAX: Final = 100

@@ -187,7 +187,7 @@ class RuleReportView(View):
     currency: Currency
     as_of: Instant
     complete: bool
-    """False if the report leaves out older matches, because the window has more than 500,000 matches, or
+    """False if the report leaves out older matches, because the window has more than 200,000 matches, or
     those of more than 20 versions: choose a shorter window."""
     versions: list[VersionFiguresView]
     """Newest first: the newest version, and the others that matched in the window."""

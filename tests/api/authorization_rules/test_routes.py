@@ -126,6 +126,39 @@ async def test_change_of_content_makes_a_version(acme: Caller) -> None:
     assert [event["data"]["version"] for event in events] == [3, 2]
 
 
+@pytest.mark.parametrize("type_", ["programme", "card"])
+async def test_repeated_change_makes_one_version(acme: Caller, type_: str) -> None:
+    card = await acme.funded_card()
+    made = await acme.post(RULES, rule_of(type_, dict(scopes_of(card))[type_]))
+    path, body = f"{RULES}/{made['id']}", {"reason": "other_reason"}
+    first, again = [await acme.send("PATCH", path, body, key="change") for _ in range(2)]
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.content == again.content
+    assert again.headers["Idempotent-Replayed"] == "true"
+    await acme.patch(path, {"reason": "third_reason"})
+    assert (await acme.send("PATCH", path, body, key="change")).content == first.content
+    assert (await acme.get(path))["version"] == 3
+    states = [await acme.send("POST", f"{path}/activate", key="activate") for _ in range(2)]
+    assert states[0].content == states[1].content
+
+
+async def test_rules_and_their_versions_survive_a_change_of_owner(
+    running: Installation, acme: Caller
+) -> None:
+    card = await acme.funded_card()
+    rules = [
+        await acme.post(RULES, rule_of(type_, id_, state="active", reason=f"of_{type_}"))
+        for type_, id_ in scopes_of(card)
+    ]
+    await running.replace_host()
+    for rule in rules:
+        assert (await acme.spend(card, "1.00", mcc="7995"))["decline_detail"] == rule["reason"]
+        changed = await acme.patch(f"{RULES}/{rule['id']}", {"name": "Renamed"})
+        assert changed["version"] == 2
+        await acme.post(f"{RULES}/{rule['id']}/retire", None, 200)
+    assert (await acme.spend(card, "1.00", mcc="7995"))["decision"] == "approved"
+
+
 async def test_versions_come_in_pages(acme: Caller) -> None:
     card = await acme.funded_card()
     made = await rule_in(acme, card, "draft")
