@@ -184,13 +184,14 @@ class MerchantNameCondition(_Condition):
 
 
 class FlagCondition(_Condition):
-    """Whether the terminal accepts a partial approval; the merchant initiated the purchase; 3-D Secure
-    authenticated it; the card was present; its CVV2 matched; the card has not bought from this merchant
-    before."""
+    """A fact about the purchase."""
 
     attribute: Literal[
         "partial_allowed", "mit", "authenticated", "card_present", "cvv2_matched", "first_at_merchant"
     ]
+    """`partial_allowed`: the terminal accepts a partial approval; `mit`: the merchant initiated the purchase;
+    `authenticated`: 3-D Secure authenticated it; `card_present`: a terminal read the card; `cvv2_matched`:
+    the message has the right CVV2; `first_at_merchant`: the card has not bought from this merchant before."""
     op: Literal["eq"]
     value: bool
 
