@@ -105,7 +105,7 @@ def interpreted(made: Condition, seen: Any) -> bool:
         return tests[made.op]
     if made.attribute == "weekday":
         if made.op == "in":
-            return seen in values
+            return bool(seen in values)
         day = WEEKDAYS.index(str(values[0]))
         while WEEKDAYS[day % 7] != values[1]:
             if WEEKDAYS[day % 7] == seen:
@@ -115,7 +115,7 @@ def interpreted(made: Condition, seen: Any) -> bool:
     if made.attribute == "local_time":
         start, end = (int(str(value)[:2]) * 60 + int(str(value)[3:]) for value in values)
         minutes = range(start, end if start <= end else end + 1_440)
-        return seen in minutes or seen + 1_440 in minutes
+        return bool(seen in minutes or seen + 1_440 in minutes)
     numbers = [int(value) for value in values]
     return {
         "eq": seen == numbers[0],
