@@ -213,7 +213,8 @@ class CardAgeCondition(_Condition):
 
 
 class LocalTimeCondition(_Condition):
-    """The time of day in the programme's time zone. A range may go past midnight."""
+    """The time of day in the programme's time zone, without the end of the range. A range may go past
+    midnight."""
 
     attribute: Literal["local_time"]
     op: Literal["between"]
@@ -225,7 +226,7 @@ class LocalTimeCondition(_Condition):
 
 
 class WeekdayCondition(_Condition):
-    """The day of the week in the programme's time zone. A range may go past Sunday."""
+    """The day of the week in the programme's time zone. A range includes both ends and may go past Sunday."""
 
     attribute: Literal["weekday"]
     op: Literal["in", "between"]

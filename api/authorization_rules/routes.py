@@ -211,8 +211,11 @@ async def _submit(call: Call, row: asyncpg.Record, change: RuleChange) -> Respon
     except Refusal as refusal:
         if refusal.kind.slug != "not-found":
             raise
-        # The owner does not keep retired rules: another request has just retired this one.
-        return _retired(await rule_row(call, change.rule_id), change)
+    # Another request has just retired the rule, or replaced its card, which moves it to the new card.
+    row = await rule_row(call, change.rule_id)
+    if row["state"] == "retired":
+        return _retired(row, change)
+    return await submit(call, _command(call, row, change))
 
 
 def _retired(row: asyncpg.Record, change: RuleChange) -> Response:

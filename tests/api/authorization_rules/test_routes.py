@@ -381,3 +381,16 @@ async def test_reading_needs_its_own_scope(running: Installation, acme: Caller) 
     assert (await reader.post(RULES, rule_of("card", card["id"]), 403))["type"].endswith("insufficient-scope")
     for operation in ("shadow", "activate", "retire"):
         await reader.post(f"{RULES}/{rule['id']}/{operation}", None, 403)
+
+
+async def test_replacement_continues_the_rules_of_its_card(acme: Caller) -> None:
+    card = await acme.funded_card()
+    rule = await rule_in(acme, card, "active")
+    draft = await rule_in(acme, card, "draft")
+    await rule_in(acme, card, "retired")
+    new = await acme.post(f"/v1/cards/{card['id']}/replace", {"reason": "damaged"})
+    assert (await acme.spend(new, "1.00", mcc="7995"))["decline_detail"] == "no_gambling"
+    moved = (await acme.get(f"{RULES}?scope_id={new['id']}"))["data"]
+    assert {each["id"]: each["state"] for each in moved} == {rule["id"]: "active", draft["id"]: "draft"}
+    await acme.post(f"{RULES}/{rule['id']}/retire", None, 200)
+    assert (await acme.spend(new, "1.00", mcc="7995"))["decision"] == "approved"
