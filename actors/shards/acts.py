@@ -94,8 +94,10 @@ def act_row(
 
 
 def _rule(command: RuleCommand, activation: Activation) -> Subject | None:
-    creation = isinstance(command, CreateCardRule | CreateProgrammeRule)
-    rule_id = command.id if creation else command.change.rule_id
+    if isinstance(command, CreateCardRule | CreateProgrammeRule):
+        rule_id = command.id
+    else:
+        rule_id = command.change.rule_id
     for each in _rules(target_of(command), activation):
         if each.id == rule_id:
             return Subject("authorization_rule", command.tenant_id, command.live, rule_view(each))
