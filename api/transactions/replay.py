@@ -15,10 +15,11 @@ from api.http.validation import View
 from api.transactions.views import RiskView, StepView, decode_decision
 from engine.commands import Authorize
 from engine.decision.decide import Decision, authorize, decision_view
-from engine.decision.inputs import Inputs, RuleName, RulesInForce
+from engine.decision.inputs import Inputs
 from engine.decision.recorded import decode_inputs
 from engine.money import format_minor
 from engine.rules.evaluate import Versions, recorded_rules
+from engine.rules.observed import RuleName, RulesInForce
 
 _command = msgspec.json.Decoder(Authorize).decode
 _encode = msgspec.json.Encoder().encode
