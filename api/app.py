@@ -19,6 +19,8 @@ from api.access.rate_limits import RateLimits
 from api.accounts import entries as ledger_entries
 from api.accounts import routes as accounts
 from api.audit_log import routes as audit_log
+from api.authorization_rules import report as authorization_rule_report
+from api.authorization_rules import routes as authorization_rules
 from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
@@ -62,6 +64,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     cvv2.router,
     reveal_sessions.router,
     declared_balance.router,
+    authorization_rules.router,
+    authorization_rule_report.router,
     transactions.router,
     exports.router,
     settlement.router,

@@ -42,6 +42,8 @@ RESPONSE_CODES: Final[dict[str, str]] = {
 """Reason to DE39, in the order in which rules are evaluated: the first failing rule names the reason."""
 
 REASONS: Final = tuple(RESPONSE_CODES)
+RULE_REASONS: Final = ("rule_declined", "authentication_required")
+"""Reasons of declines by authorization rules. Their decisions have a ``decline_detail``."""
 
 APPROVED: Final = "00"
 APPROVED_PARTIALLY: Final = "10"

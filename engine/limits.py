@@ -340,6 +340,18 @@ METADATA_RESERVED_SECONDS: Final = 600
 lives."""
 METADATA_SWEEP_SECONDS: Final = 60.0
 """Interval between these sweeps."""
+RULE_REPORT_DAYS_MAX: Final = 92
+"""Days of the window of one report."""
+RULE_REPORT_MATCHES_MAX: Final = 200_000
+"""Matches that one report reads: half a second. A report of more matches says that it is not complete."""
+RULE_REPORT_VERSIONS_MAX: Final = 20
+"""Versions in one report, the newest."""
+RULE_REPORT_CODES_MAX: Final = 100
+"""Category codes and countries of one version in a report, those with the most matches."""
+RULE_REPORT_SAMPLES_MAX: Final = 100
+"""Transactions of one version that a report names."""
+RULE_CARD_AGE_DAYS_MAX: Final = 36_500
+"""Largest card age that a condition of a rule may name."""
 EXPORT_WINDOW_DAYS_MAX: Final = 366
 EXPORTS_OPEN_MAX: Final = 5
 """Exports of one tenant and mode that wait or are being written."""

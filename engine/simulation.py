@@ -42,6 +42,8 @@ class SpendRequest(
     """The terminal's cap on a partial approval, in the currency of the card."""
     merchant_amount: MerchantAmount | None = None
     """The merchant's amount, which the network converts to ``amount_minor``."""
+    merchant_id: str | None = None
+    """DE42 without padding; ``None`` for the acquirer's own merchant."""
     mit: bool = False
     cvv2: str | None = None
     """Sent in the message only, never stored."""
@@ -265,6 +267,7 @@ def _record(
         accepted_ms=request.accepted_ms,
         kind=spend.kind,
         entry_mode=spend.entry_mode,
+        merchant_id=spend.merchant_id,
         mit=spend.mit,
         merchant_amount=_merchant_share(spend, amount_minor if presented_minor is None else presented_minor),
         operation=operation,

@@ -111,6 +111,7 @@ def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
         partial_allowed=partial_allowed,
         partial_cap_minor=cap_minor,
         merchant_amount=request.merchant_amount,
+        **({} if request.merchant_id is None else {"merchant_id": request.merchant_id.ljust(15)}),
         cvv2=request.cvv2,
         auth_value=request.auth_value,
         threeds_ref=request.threeds_ref,

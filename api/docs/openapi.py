@@ -52,6 +52,7 @@ _TAGS: Final = {
     "KYC": "Identity verification of cardholders.",
     "Accounts": "Accounts with their balances, transfers of money, and the ledger.",
     "Cards": "Cards, their state, their controls and their balance.",
+    "Authorization rules": "Conditions of the issuer that decline purchases; first in shadow, with reports.",
     "Simulation": "Test mode: funding, and a simulated network that acts for merchants over the real wire.",
     "Transactions": "Authorizations, refunds and force posts, with their history and explained decisions.",
     "Exports": "Files of transactions, ledger entries, decisions or stand-ins.",

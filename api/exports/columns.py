@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from engine.currencies import MINOR_DIGITS_BY_CURRENCY
+from engine.decline import RULE_REASONS
 
 ExportKind = Literal["transactions", "ledger_entries", "decisions", "stand_ins"]
 Format = Literal["csv", "jsonl"]
@@ -59,10 +60,13 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "reversed_amount": _amount("r.reversed_minor"),
         "decision": _DECISION,
         "decline_reason": "r.decline_reason",
+        "decline_detail": f"""CASE WHEN r.decline_reason IN {RULE_REASONS}
+            THEN j.decision::json ->> 'decline_detail' END""",
         "merchant_amount": _MERCHANT_AMOUNT,
         "merchant_currency": "coalesce(q.command #>> '{merchant_amount,currency}', r.currency)",
         "conversion_rate": "q.command #>> '{merchant_amount,rate}'",
         "mcc": "r.mcc",
+        "merchant_id": "q.command ->> 'merchant_id'",
         "merchant_name": "q.command ->> 'merchant_name'",
         "merchant_country": "q.command ->> 'merchant_country'",
         "channel": "q.command ->> 'channel'",
@@ -97,11 +101,13 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
         "currency": "q.command ->> 'currency'",
         "decision": "q.decision ->> 'decision'",
         "decline_reason": "q.decision ->> 'reason'",
+        "decline_detail": "q.decision ->> 'decline_detail'",
         "decided_by": "q.decision ->> 'decided_by'",
         "approved_amount": _amount("(q.decision ->> 'approved_minor')::bigint"),
         "response_code": "q.decision ->> 'response_code'",
         "risk_score": "(q.decision ->> 'risk_score')::integer",
         "mcc": "q.command ->> 'mcc'",
+        "merchant_id": "q.command ->> 'merchant_id'",
         "merchant_name": "q.command ->> 'merchant_name'",
         "merchant_country": "q.command ->> 'merchant_country'",
         "trace": "j.decision::json -> 'trace'",
@@ -129,7 +135,7 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
 }
 """The columns of each kind, with their SQL."""
 
-FREE_TEXT: Final = frozenset({"merchant_name", "metadata", "network_txn_id", "rrn", "stan"})
+FREE_TEXT: Final = frozenset({"merchant_id", "merchant_name", "metadata", "network_txn_id", "rrn", "stan"})
 """Columns with text from outside, which a spreadsheet could take for a formula."""
 
 # Parsed once for each row. The trace is taken from the text, in which its members keep their order.

@@ -52,6 +52,12 @@ Instant = Annotated[
 ]
 Mcc = Annotated[str, StringConstraints(pattern="^[0-9]{4}$"), example("5411")]
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
+MerchantId = Annotated[
+    str,
+    StringConstraints(max_length=15, pattern=r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"),
+    example("MERCHANT0000001"),
+]
+"""The acquirer's id of a merchant, as in DE42 of ISO 8583, without its padding of blanks."""
 
 
 # Texts of one line with at least one visible character.

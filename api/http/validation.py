@@ -87,7 +87,10 @@ def _field_error(error: ErrorDetails, place: Place, value: Any) -> FieldError:
         context = error["ctx"]
         return FieldError(pointer + context["at"], context["code"], context["detail"])
     code = _CODES.get(kind, "type" if kind.endswith("_type") else "invalid")
-    return FieldError(pointer + ("/kind" if kind.startswith("union_tag") else ""), code, _detail(error, code))
+    if kind.startswith("union_tag"):
+        # Pydantic quotes the name of the member that chooses the model.
+        pointer += "/" + error["ctx"]["discriminator"].strip("'")
+    return FieldError(pointer, code, _detail(error, code))
 
 
 def _detail(error: ErrorDetails, code: str) -> str:

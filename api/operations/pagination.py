@@ -40,7 +40,8 @@ FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-def _limit(text: object) -> int:
+def limit_of(text: object) -> int:
+    """The query parameter ``limit``, for validators."""
     if isinstance(text, str) and text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= PAGE_LIMIT_MAX:
         return int(text)
     raise broken("range", f"The limit is a whole number from 1 to {PAGE_LIMIT_MAX}.")
@@ -49,7 +50,7 @@ def _limit(text: object) -> int:
 class PageQuery(Input):
     """The query parameters of every list."""
 
-    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT_MAX), BeforeValidator(_limit)] = PAGE_LIMIT_DEFAULT
+    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT_MAX), BeforeValidator(limit_of)] = PAGE_LIMIT_DEFAULT
     """Rows on a page."""
     starting_after: Id | None = None
     """The `next_cursor` of the page before."""

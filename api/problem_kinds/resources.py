@@ -109,6 +109,14 @@ KINDS: Final = (
         "If the card was replaced, replaced_by names the card to show.",
     ),
     Kind(
+        "too-many-rules",
+        409,
+        "The scope has too many authorization rules",
+        "A programme, a card product or a card has at most 50 active rules, 10 in shadow and 100 drafts.",
+        "Retire a rule of the same scope that is no longer needed, or merge rules: a condition takes a list "
+        "of up to 500 values.",
+    ),
+    Kind(
         "cardholder-not-active",
         409,
         "The cardholder is not active",

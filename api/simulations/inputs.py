@@ -6,7 +6,17 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, StringConstraints, model_validator
 
-from api.http.fields import Channel, Country, Id, Mcc, MerchantMoneyInput, MoneyInput, Text100, example
+from api.http.fields import (
+    Channel,
+    Country,
+    Id,
+    Mcc,
+    MerchantId,
+    MerchantMoneyInput,
+    MoneyInput,
+    Text100,
+    example,
+)
 from api.http.validation import Input, broken
 from engine.currencies import MerchantAmount
 from engine.simulation import Scenario
@@ -60,6 +70,8 @@ class SpendInput(Input):
     kind: Literal["purchase", "refund"] = "purchase"
     merchant_country: Country | None = None
     """Left out: `IE` for EUR, `GB` for GBP, `US` for USD."""
+    merchant_id: MerchantId | None = None
+    """The acquirer's id of the merchant (ISO 8583 DE42)."""
 
     @model_validator(mode="after")
     def _scenario(self) -> SpendInput:

@@ -10,24 +10,28 @@ import msgspec
 from api.http.fields import Channel, Id, Instant, MerchantMoneyView, MoneyView, shown_instant
 from api.http.validation import View
 from engine.currencies import merchant_view
-from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
+from engine.decline import APPROVED, APPROVED_PARTIALLY, RULE_REASONS, VERIFIED
 from engine.money import format_minor
 from engine.simulation import SpendRequest
 
-SELECT: Final = """
+SELECT: Final = f"""
     SELECT r.id::text, r.parent_simulation_id::text, r.operation, r.state, r.card_id::text, r.request, r.stan,
            r.rrn, r.network_txn_id, r.accepted_at, r.sent_at, r.decided_at, r.failed_at, r.response_code,
            r.approval_code, r.approved_minor, r.authorization_id::text, r.failure,
            t.id::text AS transaction_id, t.hold_id::text,
-           CASE r.operation
-               WHEN 'spend' THEN t.decline_reason
-               WHEN 'increment' THEN (
-                   SELECT i.decision::json ->> 'reason' FROM journal i
-                   WHERE i.authorization_id = r.authorization_id AND i.kind = 'increment'
-                     AND i.command::json #>> '{wire,stan}' = r.stan
-                     AND i.command::json #>> '{wire,rrn}' = r.rrn)
-           END AS decline_reason
+           CASE r.operation WHEN 'spend' THEN t.decline_reason ELSE i.decision ->> 'reason' END
+               AS decline_reason,
+           CASE WHEN r.operation <> 'spend' THEN i.decision ->> 'decline_detail'
+               WHEN t.decline_reason IN {RULE_REASONS} THEN (
+                   SELECT j.decision::json ->> 'decline_detail' FROM journal j
+                   WHERE j.actor_id = t.card_id AND j.seq = t.seq)
+           END AS decline_detail
     FROM (SELECT *, false AS live FROM simulations) r LEFT JOIN transactions t ON t.id = r.authorization_id
+    LEFT JOIN LATERAL (
+        SELECT j.decision::json AS decision FROM journal j
+        WHERE r.operation = 'increment' AND j.authorization_id = r.authorization_id AND j.kind = 'increment'
+          AND j.command::json #>> '{{wire,stan}}' = r.stan AND j.command::json #>> '{{wire,rrn}}' = r.rrn) i
+        ON true
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2"
 TABLE: Final = "(SELECT *, false AS live FROM simulations)"
@@ -65,6 +69,7 @@ class SimulationView(View):
     mcc: str
     merchant_name: str
     merchant_country: str
+    merchant_id: str | None
     channel: Channel
     entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None
     scenario: str | None
@@ -78,12 +83,23 @@ class SimulationView(View):
     failed_at: Instant | None
     decision: Literal["approved", "declined"] | None
     decline_reason: str | None
+    decline_detail: str | None
+    """The reason of the authorization rule that declined."""
     response_code: str | None
     approval_code: str | None
     authorization_id: Id | None
     transaction_id: Id | None
     hold_id: Id | None
     failure: FailureView | None
+
+
+_DECIDED: Final = (
+    "decline_reason",
+    "decline_detail",
+    "response_code",
+    "approval_code",
+    "authorization_id",
+)
 
 
 def show(row: asyncpg.Record) -> dict[str, Any]:
@@ -105,6 +121,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "mcc": request.mcc,
         "merchant_name": request.merchant_name,
         "merchant_country": request.merchant_country,
+        "merchant_id": request.merchant_id,
         "channel": request.channel,
         "entry_mode": request.entry_mode,
         "scenario": request.scenario,
@@ -112,10 +129,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         **{name: row[name] for name in ("stan", "rrn", "network_txn_id")},
         **{name: _instant(row[name]) for name in ("accepted_at", "sent_at", "decided_at", "failed_at")},
         "decision": _decision(row),
-        **{
-            name: row[name]
-            for name in ("decline_reason", "response_code", "approval_code", "authorization_id")
-        },
+        **{name: row[name] for name in _DECIDED},
         **{name: row[name] for name in ("transaction_id", "hold_id")},
         "failure": msgspec.json.decode(row["failure"]) if row["failure"] else None,
     }

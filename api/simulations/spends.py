@@ -136,6 +136,7 @@ def _request(given: SpendInput, tenant_id: str, services: Services) -> SpendRequ
         mcc=given.mcc,
         merchant_name=given.merchant_name,
         merchant_country=given.merchant_country or HOME_COUNTRY[given.amount.currency],
+        merchant_id=given.merchant_id,
         channel=given.channel,
         accepted_ms=services.clock.now_ms(),
         kind=given.kind,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
+import asyncpg
 import msgspec
 
+from actors.journal.rule_versions import load_rule_versions
+from api.database.pool import Connection
 from api.http.fields import ShownAmount
 from api.http.validation import View
 from api.transactions.views import RiskView, StepView, decode_decision
 from engine.commands import Authorize
 from engine.decision.decide import Decision, authorize, decision_view
+from engine.decision.inputs import Inputs
 from engine.decision.recorded import decode_inputs
 from engine.money import format_minor
+from engine.rules.evaluate import Versions, recorded_rules
+from engine.rules.observed import RuleName, RulesInForce
 
 _command = msgspec.json.Decoder(Authorize).decode
 _encode = msgspec.json.Encoder().encode
@@ -24,6 +30,8 @@ class DecisionView(View):
 
     decision: Literal["approved", "declined"]
     decline_reason: str | None
+    decline_detail: str | None
+    """The reason of the authorization rule that declined."""
     decided_by: Literal["platform", "programme", "stand_in"]
     approved_amount: ShownAmount
     approval_code: str | None
@@ -53,17 +61,46 @@ class ReplayView(View):
     increments: list[IncrementReplayView]
 
 
-def replay(decided: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+class Decided(NamedTuple):
+    """A stored decision."""
+
+    command: Authorize
+    inputs: Inputs
+    decision: str
+    """JSON."""
+
+
+def decided_of(rows: Iterable[asyncpg.Record]) -> list[Decided]:
+    """The decisions of rows of the journal; rows without inputs have none."""
+    return [
+        Decided(_command(row["command"]), decode_inputs(row["inputs"]), row["decision"])
+        for row in rows
+        if row["inputs"]
+    ]
+
+
+async def rules_of(connection: Connection, decided: Iterable[Decided]) -> Versions:
+    """The versions of authorization rules that were in force for ``decided``."""
+    names = [name for each in decided for name in _names(each.inputs.rules_in_force)]
+    return await load_rule_versions(connection, names)
+
+
+def _names(in_force: RulesInForce | None) -> tuple[RuleName, ...]:
+    return () if in_force is None else (*in_force.versions, *in_force.shadow_versions)
+
+
+def replay(decided: Sequence[Decided], rules: Versions) -> dict[str, Any]:
     """Compare stored decisions with decisions recomputed from their stored commands and inputs. ``decided``
-    holds command, inputs and decision of the authorization, then of its increments.
+    holds the decision on the authorization, then those on its increments; ``rules`` is from ``rules_of``.
     """
-    first, *increments = [_compare(*each) for each in decided]
+    first, *increments = [_compare(each, rules) for each in decided]
     identical = all(each["identical"] for each in (first, *increments))
     return first | {"identical": identical, "increments": increments}
 
 
-def _compare(command: str, inputs: str, decision: str) -> dict[str, Any]:
-    recomputed = authorize(_command(command), decode_inputs(inputs))
+def _compare(decided: Decided, rules: Versions) -> dict[str, Any]:
+    command, inputs, decision = decided
+    recomputed = authorize(command, inputs, recorded_rules(inputs.rules_in_force, rules))
     return {
         "identical": _encode(recomputed) == decision.encode(),
         "recorded": _show(decode_decision(decision)),

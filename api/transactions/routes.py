@@ -22,7 +22,7 @@ from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
 from api.operations.route import new_router
 from api.transactions.filters import TransactionsQuery, plan_of
-from api.transactions.replay import ReplayView, replay
+from api.transactions.replay import ReplayView, decided_of, replay, rules_of
 from api.transactions.views import SELECT, TransactionView, show
 
 router = new_router("Transactions")
@@ -119,9 +119,9 @@ async def replay_transaction(transaction_id: PathId, call: KeyedCall, _body: Emp
         rows = await connection.fetch(_DECIDED, transaction_id, caller.tenant_id, caller.live)
         if not rows:
             raise not_found()
-        decided = [(row["command"], row["inputs"], row["decision"]) for row in rows if row["inputs"]]
+        decided = decided_of(rows)
         if not decided:
             raise Refusal("nothing-decided")
-        return json_response(200, replay(decided))
+        return json_response(200, replay(decided, await rules_of(connection, decided)))
 
     return await once(call.services, call.claim, work)

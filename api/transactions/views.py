@@ -89,14 +89,17 @@ class StepView(View):
 class MerchantView(View):
     """The merchant of the transaction."""
 
+    id: str | None
+    """The acquirer's id of the merchant (ISO 8583 DE42), if the message had one."""
     name: str
     country: str
 
 
 class NetworkView(View):
-    """The network's data elements of the transaction (ISO 8583 DE11, DE37, DE48 tag 04, DE38, DE39)."""
+    """The network's data elements of the transaction (ISO 8583 DE32, DE11, DE37, DE48 tag 04, DE38, DE39)."""
 
     name: Literal["visa", "mastercard"]
+    acquirer_id: str
     stan: str
     rrn: str
     network_txn_id: str | None
@@ -160,6 +163,8 @@ class TransactionView(View):
     network: NetworkView
     decision: Literal["approved", "declined"] | None
     decline_reason: str | None
+    decline_detail: str | None
+    """The `reason` of the authorization rule that declined; null for all other reasons."""
     decided_by: Literal["platform", "programme", "stand_in", "network_stand_in"] | None
     """`stand_in`: the platform in place of the programme's endpoint; `network_stand_in`: the network in place
     of the platform, reported by an advice. The trace is that of the platform's own decision, if there is one.
@@ -200,7 +205,11 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         **{f"{name}_amount": format_minor(row[f"{name}_minor"]) for name in _AMOUNTS},
         **_charged(row, opener),
         "mcc": opener.mcc,
-        "merchant": {"name": opener.merchant_name, "country": opener.merchant_country},
+        "merchant": {
+            "id": opener.merchant_id if isinstance(opener, Authorize) else None,
+            "name": opener.merchant_name,
+            "country": opener.merchant_country,
+        },
         "channel": None if isinstance(opener, Present) else opener.channel,
         "entry_mode": None if isinstance(opener, Present) else opener.entry_mode,
         "network": _network(row, opener, replacement),
@@ -240,6 +249,7 @@ def _network(row: asyncpg.Record, opener: Opener, replacement: FollowUpRecord | 
         approval_code, response_code = replacement.approval_code, _response_code(replacement)
     return {
         "name": row["network"],
+        "acquirer_id": opener.wire.acquirer_id,
         "stan": opener.wire.stan,
         "rrn": opener.wire.rrn,
         "network_txn_id": opener.wire.network_txn_id,
@@ -262,6 +272,7 @@ def _decided(row: asyncpg.Record, opener: Opener, replacement: FollowUpRecord | 
     return {
         "decision": decision if advised else None,
         "decline_reason": "stand_in_declined" if advised and decision == "declined" else None,
+        "decline_detail": None,
         "decided_by": "network_stand_in" if advised else None,
         "risk": {"score": 0, "action": "allow"} if advised else None,
         "trace": [],
@@ -272,6 +283,7 @@ def _decision_of_advice(replacement: FollowUpRecord) -> dict[str, Any]:
     return {
         "decision": replacement.decided,
         "decline_reason": "stand_in_declined" if replacement.decided == "declined" else None,
+        "decline_detail": None,
         "decided_by": "network_stand_in",
     }
 

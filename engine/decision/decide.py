@@ -149,11 +149,10 @@ def _hold_expires_ms(command: Authorize, inputs: Inputs) -> int | None:
 
 def decision_view(decision: Decision) -> dict[str, Any]:
     """The members of a decision on a transaction of the API."""
-    detail = {} if decision.decline_detail is None else {"decline_detail": decision.decline_detail}
     return {
         "decision": decision.decision,
         "decline_reason": decision.reason,
-        **detail,
+        "decline_detail": decision.decline_detail,
         "decided_by": decision.decided_by,
         "risk": {"score": decision.risk_score, "action": decision.risk_action},
         "trace": [step_view(step) for step in decision.trace],

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from stanchion import Client, Money, StanchionError, money
 from stanchion.inputs import SpendFields, SubmissionFields
-from stanchion.records import Card, Cardholder, CardProduct, Delivery, Programme
+from stanchion.records import Card, Cardholder, CardProduct, Delivery, Programme, RuleCondition
 
 ARRIVAL_SECONDS_MAX: Final = 20.0
 POLL_SECONDS: Final = 0.05
@@ -47,6 +47,7 @@ def walk(api: Client, receiver: str) -> None:
     holder = _cardholder(api, programme)
     _identity(api, holder)
     card = _card(api, product, holder)
+    _rules(api, programme, card)
     endpoint_id = _endpoint(api, receiver)
     _side_paths(api, card)
     _sale(api, card)
@@ -165,6 +166,48 @@ def _card(api: Client, product: CardProduct, holder: Cardholder) -> Card:
     )
     _first(api.cards.list(cardholder_id=holder["id"], page_size=PAGE))
     return api.cards.get(card["id"])
+
+
+def _rules(api: Client, programme: Programme, card: Card) -> None:
+    """A rule that is watched in shadow, changed and activated, and one that is retired."""
+    unused = api.authorization_rules.create(
+        name="No purchases at night",
+        scope={"type": "card", "id": card["id"]},
+        when=[{"attribute": "local_time", "op": "between", "value": ["23:00", "05:00"]}],
+        reason="night",
+    )
+    api.authorization_rules.retire(unused["id"])
+    burst: RuleCondition = {
+        "attribute": "velocity",
+        "measure": "count",
+        "window": "PT10M",
+        "where": [{"attribute": "channel", "op": "eq", "value": "ecommerce"}],
+        "op": "gt",
+        "value": 3,
+    }
+    rule = api.authorization_rules.create(
+        name="Many small purchases online",
+        scope={"type": "programme", "id": programme["id"]},
+        when=[{"attribute": "amount", "op": "lt", "value": "5.00"}, burst],
+        reason="card_testing",
+    )
+    api.authorization_rules.shadow(rule["id"])
+    for _ in range(4):
+        spend: SpendFields = {
+            **_spend(card, "1.00"),
+            "channel": "ecommerce",
+            "merchant_id": "BAKERY-7",
+        }
+        del spend["entry_mode"]
+        api.simulations.wait(api.simulations.spend(**spend)["simulation_id"])
+    begin = datetime.fromisoformat(rule["created_at"])
+    end = (begin + timedelta(days=1)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    api.authorization_rules.report(rule["id"], rule["created_at"], end)
+    api.authorization_rules.update(rule["id"], when=[burst | {"value": 5}])
+    api.authorization_rules.activate(rule["id"])
+    _first(api.authorization_rules.list(scope_id=programme["id"], page_size=PAGE))
+    _first(api.authorization_rules.versions(rule["id"], page_size=PAGE))
+    api.authorization_rules.get(rule["id"])
 
 
 def _endpoint(api: Client, receiver: str) -> str:

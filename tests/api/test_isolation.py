@@ -10,6 +10,7 @@ from actors.ids import new_id
 from api.access.permissions import PERMISSIONS
 from api.app import operations
 from engine.scopes import SCOPES
+from tests.support.api.authorization_rules import rule_of
 from tests.support.api.delegation import activity, delegated_card, policy, recent
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, submit
@@ -37,6 +38,7 @@ async def resources(acme: Caller) -> dict[str, str]:
     await submit(acme, reviewed, BASIC | {"family_name": "REVIEW"})
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
+    rule = await acme.post("/v1/authorization-rules", rule_of("card", card["id"]))
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -55,6 +57,7 @@ async def resources(acme: Caller) -> dict[str, str]:
         "kyc-checks": check["id"],
         "kyc-reviews": reviewed["id"],
         "exports": export["id"],
+        "authorization-rules": rule["id"],
     }
 
 
@@ -92,6 +95,16 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/cards/{ids['cards']}", {"metadata": {"a": "b"}}),
         ("PATCH", f"/v1/transactions/{ids['transactions']}", {"metadata": {"a": "b"}}),
         ("GET", f"/v1/exports/{ids['exports']}", None),
+        ("POST", "/v1/authorization-rules", rule_of("programme", ids["programs"])),
+        ("POST", "/v1/authorization-rules", rule_of("card_product", ids["card-products"])),
+        ("POST", "/v1/authorization-rules", rule_of("card", ids["cards"])),
+        ("GET", f"/v1/authorization-rules/{ids['authorization-rules']}", None),
+        ("GET", f"/v1/authorization-rules/{ids['authorization-rules']}/versions", None),
+        ("GET", f"/v1/authorization-rules/{ids['authorization-rules']}/report?{recent()}", None),
+        ("PATCH", f"/v1/authorization-rules/{ids['authorization-rules']}", {"name": "Mine"}),
+        ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/shadow", None),
+        ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/activate", None),
+        ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/retire", None),
         ("GET", f"/v1/settlement-reports?date=2026-01-01&programme_id={ids['programs']}", None),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("POST", f"/v1/cards/{ids['cards']}/reveal-sessions", None),
@@ -159,6 +172,8 @@ def lists_for(ids: dict[str, str]) -> list[str]:
         f"/v1/ledger-entries?account_id={ids['accounts']}",
         f"/v1/ledger-entries?authorization_id={ids['transactions']}",
         f"/v1/ledger-entries?transfer_id={ids['transfers']}",
+        f"/v1/authorization-rules?scope_id={ids['cards']}",
+        f"/v1/authorization-rules?scope_type=card&scope_id={ids['cards']}",
     ]
 
 
@@ -176,6 +191,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         "webhook-endpoints",
         "simulated-spends",
         "exports",
+        "authorization-rules",
     )
     return [
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
@@ -225,6 +241,8 @@ async def test_foreign_ids_get_the_same_responses_as_random_ids(running: Install
     assert (await rival.get(f"/v1/cards/{foreign['cards']}/balance"))["posted"] == "100.00"
     endpoint = await rival.get(f"/v1/webhook-endpoints/{foreign['webhook-endpoints']}")
     assert endpoint["event_types"] == ["card.created"]
+    rule = await rival.get(f"/v1/authorization-rules/{foreign['authorization-rules']}")
+    assert (rule["name"], rule["state"]) == ("No gambling", "draft")
     assert endpoint["previous_secret_expires_at"] is None
 
 

@@ -23,6 +23,7 @@ ORDER = (
     "cards",
     "records",
     "accounts",
+    "rules",
     "webhooks",
     "stand-in",
     "test-scenarios",

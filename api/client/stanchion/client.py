@@ -14,6 +14,7 @@ from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
 from stanchion.resources.accounts import Accounts, LedgerEntries, Transfers
+from stanchion.resources.authorization_rules import AuthorizationRules
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
@@ -37,6 +38,7 @@ class Resources(Generic[AnyTransport]):
         self.card_products = CardProducts(transport)
         self.cardholders = Cardholders(transport)
         self.cards = Cards(transport)
+        self.authorization_rules = AuthorizationRules(transport)
         self.accounts = Accounts(transport)
         self.transfers = Transfers(transport)
         self.ledger_entries = LedgerEntries(transport)

@@ -11,6 +11,10 @@ from stanchion.records import (
     Direction,
     DocumentType,
     Money,
+    RuleAction,
+    RuleCondition,
+    RuleScope,
+    RuleState,
     TransferKind,
     Triggers,
 )
@@ -138,6 +142,34 @@ class CardChange(TypedDict, total=False):
     metadata: dict[str, str | None] | None
 
 
+class RuleFields(TypedDict):
+    """An authorization rule to create."""
+
+    name: str
+    scope: RuleScope
+    when: list[RuleCondition]
+    action: NotRequired[RuleAction]
+    reason: str
+    state: NotRequired[Literal["draft", "shadow", "active"]]
+
+
+class RuleChange(TypedDict, total=False):
+    """Changed members of an authorization rule."""
+
+    name: str
+    when: list[RuleCondition]
+    action: RuleAction
+    reason: str
+
+
+class RuleFilter(TypedDict, total=False):
+    """Filters for authorization rules."""
+
+    scope_type: Literal["programme", "card_product", "card"]
+    scope_id: str
+    state: RuleState
+
+
 class ReplacementFields(TypedDict):
     """The replacement of a card."""
 
@@ -163,6 +195,7 @@ class SpendFields(TypedDict):
     mit: NotRequired[bool]
     kind: NotRequired[Literal["purchase", "refund"]]
     merchant_country: NotRequired[str]
+    merchant_id: NotRequired[str]
 
 
 class ForcePostFields(TypedDict):

@@ -5,7 +5,7 @@ Amounts are decimal strings, instants ISO 8601 in UTC, ids UUIDs as text. New me
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
 Currency = Literal["EUR", "GBP", "USD"]
 AccountKind = Literal["card", "funding_source", "settlement"]
@@ -17,6 +17,8 @@ KycFlow = Literal["basic", "document", "full"]
 KycState = Literal["pending", "in_review", "passed", "failed", "expired"]
 ExportKind = Literal["transactions", "ledger_entries", "decisions", "stand_ins"]
 ExportFormat = Literal["csv", "jsonl"]
+RuleAction = Literal["decline", "require_authentication"]
+RuleState = Literal["draft", "shadow", "active", "retired"]
 DocumentType = Literal["passport", "national_id", "residence_permit", "driving_licence"]
 
 
@@ -63,6 +65,102 @@ class Control(TypedDict, total=False):
     values: list[str]
     amount: str
     count: int
+
+
+class RuleScope(TypedDict):
+    """The programme, card product or card whose purchases a rule decides on."""
+
+    type: Literal["programme", "card_product", "card"]
+    id: str
+
+
+class RuleCondition(TypedDict, total=False):
+    """``attribute op value``. ``measure``, ``window``, ``where`` and ``of`` belong to the attribute
+    ``velocity``."""
+
+    attribute: Required[str]
+    measure: Literal["count", "amount", "declines", "distinct_merchants", "distinct_countries"]
+    window: str
+    where: list[RuleCondition]
+    of: Literal["card", "account"]
+    op: Required[str]
+    value: Required[bool | int | str | list[int] | list[str]]
+
+
+class RuleVersion(TypedDict):
+    """One version of an authorization rule."""
+
+    version: int
+    name: str
+    when: list[RuleCondition]
+    action: RuleAction
+    reason: str
+    created_at: str
+
+
+class AuthorizationRule(RuleVersion):
+    """An authorization rule in its newest version."""
+
+    id: str
+    scope: RuleScope
+    state: RuleState
+    updated_at: str
+
+
+class RuleFigures(TypedDict):
+    """Numbers of authorizations that a rule matched."""
+
+    matched: int
+    in_shadow: int
+    approved: int
+    declined: int
+    amount: str
+    approved_amount: str
+
+
+class RuleFiguresOfDay(RuleFigures):
+    """The matches of one day."""
+
+    day: str
+
+
+class RuleFiguresOfMcc(RuleFigures):
+    """The matches of one merchant category code."""
+
+    mcc: str
+
+
+class RuleFiguresOfCountry(RuleFigures):
+    """The matches of one country of merchants."""
+
+    country: str
+
+
+class RuleFiguresOfVersion(RuleFigures):
+    """The matches of one version of a rule."""
+
+    version: int
+    by_day: list[RuleFiguresOfDay]
+    by_mcc: list[RuleFiguresOfMcc]
+    by_country: list[RuleFiguresOfCountry]
+    sample_transaction_ids: list[str]
+
+
+# With the functional form, because ``from`` is a keyword.
+RuleReport = TypedDict(
+    "RuleReport",
+    {
+        "rule_id": str,
+        "state": RuleState,
+        "from": str,
+        "to": str,
+        "timezone": str,
+        "currency": str,
+        "as_of": str,
+        "complete": bool,
+        "versions": list[RuleFiguresOfVersion],
+    },
+)
 
 
 class CardProduct(TypedDict):
@@ -249,6 +347,7 @@ class Simulation(TypedDict):
     mcc: str
     merchant_name: str
     merchant_country: str
+    merchant_id: str | None
     channel: str
     entry_mode: str | None
     scenario: str | None
@@ -262,6 +361,7 @@ class Simulation(TypedDict):
     failed_at: str | None
     decision: Decision | None
     decline_reason: str | None
+    decline_detail: str | None
     response_code: str | None
     approval_code: str | None
     authorization_id: str | None
@@ -290,8 +390,9 @@ class ExpiredHold(TypedDict):
 
 
 class Merchant(TypedDict):
-    """The merchant of a transaction."""
+    """The merchant of a transaction; ``id`` is the acquirer's."""
 
+    id: str | None
     name: str
     country: str
 
@@ -300,6 +401,7 @@ class Network(TypedDict):
     """The network's identifiers of a transaction."""
 
     name: str
+    acquirer_id: str
     stan: str
     rrn: str
     network_txn_id: str | None
@@ -358,6 +460,7 @@ class Transaction(TypedDict):
     network: Network
     decision: Decision | None
     decline_reason: str | None
+    decline_detail: str | None
     decided_by: str | None
     risk: Risk | None
     trace: list[RuleResult]

@@ -32,6 +32,7 @@ from tests.support.engine.build import (
     load,
     set_policy,
 )
+from tests.support.engine.rules import change_rule, create_rule
 
 CLIENT = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a01"
 
@@ -112,6 +113,21 @@ async def test_repeated_declaration_of_one_balance_is_recorded_each_time(
     assert first["after"] == {"declared_balance": {"amount": "25.00", "currency": "EUR"}}
     assert second["before"] is None
     assert second["after"]["balance"] == {"amount": "25.00", "currency": "EUR"}
+
+
+async def test_change_of_a_rule_is_recorded_about_the_rule(host: TestHost, cluster: Cluster) -> None:
+    made = create_rule(1, programme_id=ADMIN.id, state="draft")
+    await carry_out(host, made, "create_authorization_rule")
+    for number, state in enumerate(("active", "active", "retired"), start=1):
+        change = change_rule(1, number, programme_id=ADMIN.id, state=state)
+        assert isinstance(await carry_out(host, change, "retire_authorization_rule"), Done)
+    created, activated, retired = recorded(cluster)
+    assert {(row["object_kind"], row["object_id"]) for row in recorded(cluster)} == {
+        ("authorization_rule", made.id)
+    }
+    assert (created["before"], created["after"]["reason"]) == (None, "reason_1")
+    assert (activated["before"], activated["after"]) == ({"state": "draft"}, {"state": "active"})
+    assert (retired["before"], retired["after"]) == ({"state": "active"}, {"state": "retired"})
 
 
 async def test_refusals_and_commands_without_effect_leave_no_row(host: TestHost, cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ from api.database.pool import transaction
 from api.operations.acts import RECORDED, SIGN_IN, SIGN_OUT, UNRECORDED
 from engine.limits import PAGE_LIMIT_MAX
 from engine.scopes import SCOPES
+from tests.support.api.authorization_rules import rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, submit
 from tests.support.api.stack import Installation
@@ -79,7 +80,18 @@ async def every_operation(owner: Caller) -> dict[str, str]:
     await owner.post(f"/v1/card-products/{product['id']}/retire", None, 200)
     done["retire_card_product"] = product["id"]
     done |= await _webhooks(owner)
+    done |= await _rules(owner, programme)
     return done | await _clients(owner)
+
+
+async def _rules(owner: Caller, programme: Any) -> dict[str, str]:
+    rule = await owner.post("/v1/authorization-rules", rule_of("programme", programme["id"]))
+    path = f"/v1/authorization-rules/{rule['id']}"
+    await owner.patch(path, {"name": "Renamed"})
+    for operation in ("shadow", "activate", "retire"):
+        await owner.post(f"{path}/{operation}", None, 200)
+    names = ("create", "update", "shadow", "activate", "retire")
+    return {f"{name}_authorization_rule": rule["id"] for name in names}
 
 
 async def _records(owner: Caller) -> dict[str, str]:

@@ -7,6 +7,7 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,16 @@ from pydantic import BaseModel
 
 from api.accounts.entries import EntryView
 from api.accounts.routes import AccountView
+from api.authorization_rules.conditions import ConditionView
+from api.authorization_rules.inputs import RuleChangeInput, RuleInput, ScopeInput
+from api.authorization_rules.report import (
+    CountryFiguresView,
+    DayFiguresView,
+    MccFiguresView,
+    RuleReportView,
+    VersionFiguresView,
+)
+from api.authorization_rules.views import RuleView, VersionView
 from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
@@ -80,6 +91,17 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Transfer, TransferView),
     (records.LedgerEntry, EntryView),
     (inputs.TransferFields, TransferInput),
+    (records.AuthorizationRule, RuleView),
+    (records.RuleVersion, VersionView),
+    (records.RuleReport, RuleReportView),
+    (records.RuleFiguresOfVersion, VersionFiguresView),
+    (records.RuleFiguresOfDay, DayFiguresView),
+    (records.RuleFiguresOfMcc, MccFiguresView),
+    (records.RuleFiguresOfCountry, CountryFiguresView),
+    (inputs.RuleFields, RuleInput),
+    (inputs.RuleChange, RuleChangeInput),
+    (records.RuleScope, ScopeInput),
+    (records.RuleCondition, ConditionView),
     (records.Acceptance, AcceptanceView),
     (records.Simulation, SimulationView),
     (records.FollowUp, ChildView),
@@ -224,6 +246,49 @@ async def test_life_of_a_card(running: Installation, acme: Caller) -> None:
             product["id"]
         ]
         assert client.programs.get(programme["id"])["name"] == "Renamed"
+
+    await with_client(running, acme, live)
+
+
+async def test_rule_is_written_watched_in_shadow_and_activated(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+
+    def live(client: Client) -> None:
+        rules = client.authorization_rules
+        many: records.RuleCondition = {
+            "attribute": "velocity",
+            "measure": "count",
+            "window": "PT10M",
+            "op": "gt",
+            "value": 1,
+        }
+        scope: records.RuleScope = {"type": "card", "id": card["id"]}
+        body: inputs.RuleFields = {"name": "Bursts", "scope": scope, "when": [many], "reason": "burst"}
+        rule, again = (rules.create(**body, idempotency_key="rule-1") for _ in range(2))
+        assert (again, rule["state"]) == (rule, "draft")
+        assert rules.shadow(rule["id"])["state"] == "shadow"
+        spend: inputs.SpendFields = {
+            "card_id": card["id"],
+            "amount": money("1.00", "EUR"),
+            "mcc": "5411",
+            "merchant_name": "Corner Shop",
+            "channel": "pos",
+        }
+        for _ in range(2):
+            client.simulations.wait(client.simulations.spend(**spend)["simulation_id"])
+        rules.update(rule["id"], name="Purchases in ten minutes")
+        assert [each["version"] for each in rules.versions(rule["id"], page_size=1)] == [2, 1]
+        assert rules.activate(rule["id"])["version"] == 2
+        declined = client.simulations.wait(client.simulations.spend(**spend)["simulation_id"])
+        assert declined["decline_detail"] == "burst"
+        begin = datetime.fromisoformat(rule["created_at"])
+        report = rules.report(rule["id"], rule["created_at"], (begin + timedelta(hours=1)).isoformat())
+        assert [(each["version"], each["matched"], each["in_shadow"]) for each in report["versions"]] == [
+            (2, 1, 0),
+            (1, 1, 1),
+        ]
+        assert [each["id"] for each in rules.list(scope_id=card["id"], state="active")] == [rule["id"]]
+        assert rules.get(rules.retire(rule["id"])["id"])["state"] == "retired"
 
     await with_client(running, acme, live)
 

@@ -14,6 +14,7 @@ from api.app import create_app
 from api.console import figures
 from api.console.sessions import COOKIE, SESSION_SECONDS
 from engine.limits import CONSOLE_SIMULATIONS_MAX
+from tests.support.api.authorization_rules import RULES, rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
@@ -241,6 +242,16 @@ async def test_console_shows_transactions_figures_and_card_details(
         assert card["last4"] in page
         assert page.count("<details") == 2
         assert "funds" in page
+
+
+async def test_decline_by_a_rule_is_shown_with_its_detail(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    await acme.post(RULES, rule_of("card", card["id"], state="active"))
+    await acme.spend(card, "1.00", mcc="7995")
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        page = (await http.get(f"/console/cards?id={card['id']}")).text
+    assert "rule_declined · no_gambling" in page
 
 
 async def test_card_page_links_a_card_with_its_replacement(running: Installation, acme: Caller) -> None:

@@ -26,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
 from api.app import operations
 from api.http.problems import PROBLEMS
 from engine.scopes import SCOPES
+from tests.support.api.authorization_rules import rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 
@@ -33,6 +34,7 @@ from tests.support.api.stack import Installation, served
 EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 12
 TOKEN = "POST /v1/oauth/token"
 KYC_OPERATIONS = ("", "/submissions", "/review", "/capture-sessions")
+RULE_OPERATIONS = ("", "/versions", "/shadow", "/activate", "/retire", "/report")
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -52,6 +54,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
     check = await acme.post("/v1/kyc/checks", {"cardholder_id": card["cardholder_id"], "flow_key": "full"})
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
+    rule = await acme.post("/v1/authorization-rules", rule_of("card", card["id"]))
     return {
         "programme_id": card["programme_id"],
         "card_product_id": card["card_product_id"],
@@ -69,6 +72,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}/replace": card["id"],
         "/v1/cards/{id}/reveal-sessions": card["id"],
         "/v1/exports/{id}": export["id"],
+        **{f"/v1/authorization-rules/{{id}}{operation}": rule["id"] for operation in RULE_OPERATIONS},
         "account_id": card["funding_account_id"],
         "/v1/accounts/{id}": card["funding_account_id"],
         "/v1/transfers/{id}": transfer["id"],

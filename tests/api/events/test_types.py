@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from engine.webhooks.catalogue import CATALOGUE
+from tests.support.api.authorization_rules import rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.event_schemas import faults
 from tests.support.api.stack import Installation
@@ -55,6 +56,9 @@ async def long_journey(acme: Caller) -> None:
     holder = await acme.cardholder(programme)
     card = await acme.card(product, holder, controls=[{"kind": "mcc_deny", "values": ["7995"]}])
     await acme.load(card, "500.00")
+    rule = await acme.post("/v1/authorization-rules", rule_of("card", card["id"], state="active"))
+    await acme.spend(card, "1.00", mcc="7801")
+    await acme.post(f"/v1/authorization-rules/{rule['id']}/retire", None, 200)
     for fields in ({}, {"mcc": "7995"}, {"currency": "USD"}, {"kind": "refund"}):
         await acme.spend(card, "10.00", **fields)
     cleared, reversed_, raised = [await acme.spend(card, "20.00") for _ in range(3)]

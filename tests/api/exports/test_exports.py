@@ -18,6 +18,7 @@ from api.exports import content, writing
 from api.exports.columns import COLUMNS, ExportKind
 from api.exports.writing import write_next
 from engine.limits import EXPORT_ADDRESS_SECONDS, EXPORT_ATTEMPTS_MAX, EXPORT_KEEP_HOURS, EXPORTS_OPEN_MAX
+from tests.support.api.authorization_rules import RULES, rule_of
 from tests.support.api.delegation import delegated_card, policy
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
@@ -94,7 +95,9 @@ async def test_both_formats_have_the_same_rows(running: Installation, acme: Call
 
 
 async def test_transactions_are_those_of_the_api(running: Installation, acme: Caller) -> None:
-    _, spends = await history(acme)
+    card, spends = await history(acme)
+    await acme.post(RULES, rule_of("card", card["id"], state="active"))
+    await acme.spend(card, "1.00", mcc="7995", merchant_id="=SHOP")
     path = f"/v1/transactions/{spends[0]['transaction_id']}"
     await acme.patch(path, {"metadata": {"invoice": "7"}})
     export = await written(running, acme, "transactions", format="jsonl")
@@ -104,10 +107,23 @@ async def test_transactions_are_those_of_the_api(running: Installation, acme: Ca
     for row, transaction in zip(rows, shown, strict=True):
         network, merchant = transaction["network"], transaction["merchant"]
         known = transaction | network | {"network": network["name"]}
-        known |= {"merchant_name": merchant["name"], "merchant_country": merchant["country"]}
+        known |= {f"merchant_{name}": merchant[name] for name in ("id", "name", "country")}
         charged = transaction["merchant_amount"]
         known |= {"merchant_amount": charged["amount"], "merchant_currency": charged["currency"]}
         assert row == {name: known[name] for name in row}
+
+
+async def test_declines_by_rules_have_their_detail(running: Installation, acme: Caller) -> None:
+    card, _ = await history(acme)
+    await acme.post(RULES, rule_of("card", card["id"], state="active"))
+    await acme.spend(card, "1.00", mcc="7995", merchant_id="=SHOP")
+    kinds: tuple[ExportKind, ...] = ("transactions", "decisions")
+    for kind in kinds:
+        text = await text_of(acme, await written(running, acme, kind))
+        *others, declined = lines_of(text, "csv")
+        members = ("decline_reason", "decline_detail", "merchant_id")
+        assert [declined[name] for name in members] == ["rule_declined", "no_gambling", "'=SHOP"]
+        assert {row["decline_detail"] for row in others} == {""}
 
 
 async def test_ledger_entries_balance(running: Installation, acme: Caller) -> None:

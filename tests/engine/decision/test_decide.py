@@ -696,6 +696,7 @@ def test_view_shows_reason_risk_and_trace() -> None:
     assert decision_view(decide(card_state="lost")) == {
         "decision": "declined",
         "decline_reason": "card_lost",
+        "decline_detail": None,
         "decided_by": "platform",
         "risk": {"score": 0, "action": "allow"},
         "trace": [{"rule": "card_state", "outcome": "fail", "observed": "lost", "limit": "active"}],

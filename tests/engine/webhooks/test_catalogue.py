@@ -25,6 +25,8 @@ REQUIRED = {
     "authorization.posting_instruction.issued",
     "clearing.posting_instruction.created",
     "authorization.stip_outage.finished",
+    "authorization_rule.created",
+    "authorization_rule.updated",
     "transaction.cleared",
     "clearing.exception.raised",
     "ledger.hold.created",
@@ -35,8 +37,8 @@ REQUIRED = {
     "programme.closed",
     "programme.stip_policy.updated",
 }
-_TYPE = re.compile(r'"((?:authorization|card|card_product|cardholder|clearing|ledger|programme|transaction)'
-                   r'\.[a-z_.]+)"')  # fmt: skip
+_TYPE = re.compile(r'"((?:authorization|authorization_rule|card|card_product|cardholder|clearing|ledger'
+                   r'|programme|transaction)\.[a-z_.]+)"')  # fmt: skip
 
 
 def test_catalogue_holds_every_required_type() -> None:

@@ -1,0 +1,1 @@
+"""Authorization rules: their conditions, versions and states, and the reports of their matches."""
