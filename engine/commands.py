@@ -339,6 +339,27 @@ class ReadBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="
     live: bool
 
 
+class Evaluate(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="evaluate"):
+    """Decide ``request`` as if it arrived now, and change nothing. It is not journaled."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    request: Authorize
+    stand_in: bool = False
+    """Whether the endpoint of a delegated programme counts as silent."""
+
+
+class ReadHeadroom(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="read_headroom"):
+    """Find the largest amount of ``request`` that the platform approves now. It is not journaled."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    request: Authorize
+    """A purchase; its amount is ignored."""
+
+
 class CreateProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_programme"):
     """Create a programme; ``id`` is its id, ``config.version`` is 1."""
 
@@ -374,6 +395,13 @@ class GrantStandIns(_Command, frozen=True, omit_defaults=True, kw_only=True, tag
     asks: tuple[StandInRequest, ...]
 
 
+class PreviewStandIn(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="preview_stand_in"):
+    """Read the grant that the owner would give now. Nothing is reserved, and no outage starts."""
+
+    programme_id: str
+    ask: StandInRequest
+
+
 class EndOutage(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="end_outage"):
     """End this outage after a usable answer of the programme's endpoint."""
 
@@ -396,9 +424,11 @@ CardCommand = (
     | Transfer
     | ReverseTransfer
     | ReadBalance
+    | Evaluate
+    | ReadHeadroom
 )
-ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage
-"""Changes of an existing programme."""
+ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage | PreviewStandIn
+"""Changes of an existing programme, and the preview of one."""
 ProgrammeCommand = CreateProgramme | ProgrammeChange
 Command = CardCommand | ProgrammeCommand
 
@@ -408,8 +438,10 @@ AuthorizationCommand = Authorize | Reverse | Present | Advise | Expire
 
 # The same as tuples: ``isinstance`` is faster with them, and runs for every command.
 AUTHORIZATION_COMMANDS: Final = (Authorize, Reverse, Present, Advise, Expire)
-PROGRAMME_CHANGES: Final = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutage)
+PROGRAMME_CHANGES: Final = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutage, PreviewStandIn)
 PROGRAMME_COMMANDS: Final = (CreateProgramme, *PROGRAMME_CHANGES)
+READS: Final = (ReadBalance, Evaluate, ReadHeadroom, PreviewStandIn)
+"""Commands that change nothing."""
 _CREATIONS: Final = (CreateCard, CreateProgramme)
 
 

@@ -36,16 +36,19 @@ from engine.commands import (
     ChangeCard,
     CreateCard,
     DeclareBalance,
+    Evaluate,
     Expire,
     Load,
     Present,
     ReadBalance,
+    ReadHeadroom,
     ReplaceCard,
     Reverse,
     ReverseTransfer,
     SetCardholderStatus,
     Transfer,
 )
+from engine.execution.dry_run import evaluate, read_headroom
 from engine.execution.issuing import change, set_cardholder_status
 from engine.execution.replacing import replace
 from engine.execution.transfers import execute_transfer
@@ -80,6 +83,10 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
         return _declare_balance(command, card, now_ms)
     if isinstance(command, _TRANSFERS):
         return execute_transfer(command, context, now_ms)
+    if isinstance(command, Evaluate):
+        return evaluate(command, context, now_ms)
+    if isinstance(command, ReadHeadroom):
+        return read_headroom(command, context, now_ms)
     assert isinstance(command, ReadBalance)
     return Executed(Done(200, balance_view(context.account, card.id, card.currency, now_ms)))
 
