@@ -19,6 +19,8 @@ from api.accounts.routes import AccountView
 from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
+from api.cards.dry_run_models import AsOfView, BindingView, DryRunInput, DryRunView, HeadroomView, LimitView
+from api.cards.dry_run_models import HeadroomQuery as HeadroomQueryModel
 from api.cards.inputs import CardChange, CardInput
 from api.cards.views import BalanceView, CardView
 from api.events.routes import EventView
@@ -80,6 +82,13 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Transfer, TransferView),
     (records.LedgerEntry, EntryView),
     (inputs.TransferFields, TransferInput),
+    (records.DryRun, DryRunView),
+    (records.AsOf, AsOfView),
+    (records.Headroom, HeadroomView),
+    (records.Binding, BindingView),
+    (records.Limit, LimitView),
+    (inputs.DryRunFields, DryRunInput),
+    (inputs.HeadroomQuery, HeadroomQueryModel),
     (records.Acceptance, AcceptanceView),
     (records.Simulation, SimulationView),
     (records.FollowUp, ChildView),

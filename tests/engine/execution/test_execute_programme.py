@@ -29,8 +29,8 @@ from tests.support.engine.build import (
     end_outage,
     governed,
     grant_stand_ins,
-    preview_stand_in,
     policy,
+    preview_stand_in,
     programme,
     set_policy,
 )
