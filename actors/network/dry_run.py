@@ -32,6 +32,7 @@ _NUMBERS: Final = {"visa": Pan("4000000000000002"), "mastercard": Pan("520000000
 """DE2 by network: valid numbers, so that the message reads like any other."""
 _TRACK_VALUE: Final = "111"
 _MERCHANT_ID: Final = 42
+_MERCHANT_ID_CHARS: Final = 15
 _PRESENT: Final = ("present",)
 """The EMV data in the trace: a dry run has no chip."""
 
@@ -77,5 +78,5 @@ def _message(spend: SpendRequest, card: DryRunCard) -> Message:
 
 def _as_received(message: Message, merchant_id: str | None) -> Message:
     if merchant_id is not None:
-        message = Message(message.mti, {**message.fields, _MERCHANT_ID: merchant_id})
+        message = Message(message.mti, {**message.fields, _MERCHANT_ID: merchant_id.ljust(_MERCHANT_ID_CHARS)})
     return ISO87_ASCII.decode(ISO87_ASCII.encode(message))
