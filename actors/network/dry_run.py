@@ -78,5 +78,7 @@ def _message(spend: SpendRequest, card: DryRunCard) -> Message:
 
 def _as_received(message: Message, merchant_id: str | None) -> Message:
     if merchant_id is not None:
-        message = Message(message.mti, {**message.fields, _MERCHANT_ID: merchant_id.ljust(_MERCHANT_ID_CHARS)})
+        message = Message(
+            message.mti, {**message.fields, _MERCHANT_ID: merchant_id.ljust(_MERCHANT_ID_CHARS)}
+        )
     return ISO87_ASCII.decode(ISO87_ASCII.encode(message))

@@ -13,9 +13,7 @@ from api.simulations.inputs import EntryMode, PurchaseInput
 from api.transactions.views import RiskView, StepView
 from engine.limits import WIRE_AMOUNT_MINOR_MAX
 
-MerchantId = Annotated[
-    str, StringConstraints(pattern="^[!-~]([ -~]{0,13}[!-~])?$"), shown("MERCHANT0000001")
-]
+MerchantId = Annotated[str, StringConstraints(pattern="^[!-~]([ -~]{0,13}[!-~])?$"), shown("MERCHANT0000001")]
 """DE42: 1 to 15 printable characters."""
 Value = Annotated[str, shown("250.00")]
 """A decimal amount, a number or a text, as its rule needs."""

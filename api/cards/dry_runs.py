@@ -57,7 +57,8 @@ async def evaluate_card(card_id: PathId, given: DryRunInput, call: ReadCall) -> 
     row = await _card(call, card_id)
     if given.card_id not in (None, card_id):
         raise Refusal(
-            "validation-failed", errors=[FieldError("/card_id", "not_allowed", "Another card than the path's.")]
+            "validation-failed",
+            errors=[FieldError("/card_id", "not_allowed", "Another card than the path's.")],
         )
     card = DryRunCard(
         row["network"],
@@ -170,9 +171,7 @@ def _cvv2_result(call: Call, card_id: str, row: asyncpg.Record, given: DryRunInp
         return "absent"
     card_secrets = CardSecrets(call.services.vault)
     pan = card_secrets.open(card_id, row["sealed"])
-    return card_secrets.check_cvv2(
-        given.cvv2, pan, row["exp_year"], row["exp_month"], row["cvk_generation"]
-    )
+    return card_secrets.check_cvv2(given.cvv2, pan, row["exp_year"], row["exp_month"], row["cvk_generation"])
 
 
 def _authentication_result(

@@ -106,7 +106,9 @@ async def test_reads_change_no_row_and_no_state(host: TestHost, cluster: Cluster
     after = host.host.counts.figures()
     for name in ("stanchion_decisions", "stanchion_refusals", "stanchion_stand_ins"):
         assert after[name] == figures[name]
-    assert all(not actor.undurable and not actor.pledged_minor for actor in host.host.activation.cards.values())
+    assert all(
+        not actor.undurable and not actor.pledged_minor for actor in host.host.activation.cards.values()
+    )
 
 
 async def test_reads_see_tentative_state_and_wait_for_its_commit(host: TestHost) -> None:

@@ -142,7 +142,9 @@ async def test_headroom_is_the_largest_spend(acme: Caller) -> None:
 async def test_headroom_has_all_limits(acme: Caller) -> None:
     card = await acme.funded_card("120.00", controls=CONTROLS)
     await acme.spend(card, "15.00")
-    found = await headroom(acme, card, "mcc=5411&channel=pos&entry_mode=chip&merchant_country=IE&merchant_id=S1")
+    found = await headroom(
+        acme, card, "mcc=5411&channel=pos&entry_mode=chip&merchant_country=IE&merchant_id=S1"
+    )
     resets = [limit.pop("resets_at") for limit in found["limits"]]
     assert resets[1] == resets[2] is not None
     assert (resets[0], resets[3]) == (None, None)
@@ -197,7 +199,11 @@ async def test_owner_moves_while_asked(running: Installation, tenant: str) -> No
 async def test_delegated_programme_is_not_asked(acme: Caller) -> None:
     card = await delegated_card(acme, policy())
     shown = await evaluate(acme, card, purchase("10.00"))
-    assert (shown["decision"], shown["decided_by"], shown["response_code"]) == ("delegated", "programme", None)
+    assert (shown["decision"], shown["decided_by"], shown["response_code"]) == (
+        "delegated",
+        "programme",
+        None,
+    )
     assert shown["approved_amount"] == money("10.00")
     found = await headroom(acme, card)
     assert (found["max_amount"], found["decided_by"]) == ("100.00", "programme")

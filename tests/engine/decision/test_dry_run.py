@@ -57,7 +57,11 @@ def test_view_of_a_decline() -> None:
 
 def test_delegated_purchase_ends_before_the_question() -> None:
     shown = view(decisioning="delegated")
-    assert (shown["decision"], shown["decided_by"], shown["response_code"]) == ("delegated", "programme", None)
+    assert (shown["decision"], shown["decided_by"], shown["response_code"]) == (
+        "delegated",
+        "programme",
+        None,
+    )
     assert (shown["decline_reason"], shown["approved_amount"]["amount"]) == (None, "10.00")
     assert [step["outcome"] for step in shown["trace"]][-2:] == ["pass", "skip"]
     assert shown["trace"][-1]["rule"] == "programme_decision"

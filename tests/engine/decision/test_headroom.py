@@ -159,7 +159,9 @@ def random_account(dice: Random, currency: str) -> Account | None:
     made = account(currency=currency, posted_minor=near(dice) - dice.choice((0, 0, 0, 3_000)))
     for number in range(dice.randrange(4)):
         expires_ms = NOW_MS + dice.choice((-1, 0, 1, DAY_MS))
-        place_hold(made, Hold(an_id(0x900 + number), CARD, an_id(0x800 + number), near(dice) // 4, expires_ms))
+        place_hold(
+            made, Hold(an_id(0x900 + number), CARD, an_id(0x800 + number), near(dice) // 4, expires_ms)
+        )
     return made
 
 

@@ -14,7 +14,16 @@ from engine.decision.decide import Decision, decision_view
 from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.replies import Done, Problem
-from tests.support.engine.build import NOW_MS, TENANT, account, an_id, authorize, card, evaluate, read_headroom
+from tests.support.engine.build import (
+    NOW_MS,
+    TENANT,
+    account,
+    an_id,
+    authorize,
+    card,
+    evaluate,
+    read_headroom,
+)
 from tests.support.engine.life import Life, approved
 
 

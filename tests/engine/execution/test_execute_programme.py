@@ -246,7 +246,11 @@ def test_preview_is_the_next_grant_and_changes_nothing(amount_minor: int, outage
     assert isinstance(preview.reply, Granted)
     assert isinstance(granted.reply, Granted)
     (shown,), (given,) = preview.reply.grants, granted.reply.grants
-    assert (shown.rule, shown.used_minor, shown.limit_minor) == (given.rule, given.used_minor, given.limit_minor)
+    assert (shown.rule, shown.used_minor, shown.limit_minor) == (
+        given.rule,
+        given.used_minor,
+        given.limit_minor,
+    )
 
 
 def test_outage_ends_once() -> None:

@@ -388,9 +388,7 @@ def grant_stand_ins(
     )
 
 
-def preview_stand_in(
-    number: int, asked: StandInRequest, programme_id: str = PROGRAMME
-) -> PreviewStandIn:
+def preview_stand_in(number: int, asked: StandInRequest, programme_id: str = PROGRAMME) -> PreviewStandIn:
     """A preview of the grant for one request."""
     return PreviewStandIn(
         id=an_id(0xA1_0000 + number),

@@ -24,7 +24,14 @@ from engine.limits import ACTIVE_CARDS_MAX
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest
 from engine.replies import Done, Granted, IdempotencyClaim, Reply, WireAnswer
-from tests.support.engine.build import NOW_MS, create_card, create_programme, grant_stand_ins, load, preview_stand_in
+from tests.support.engine.build import (
+    NOW_MS,
+    create_card,
+    create_programme,
+    grant_stand_ins,
+    load,
+    preview_stand_in,
+)
 
 ALL_SHARDS = range(256)
 PATIENCE_MS = 3_000
