@@ -99,6 +99,10 @@ class BindingView(View):
 
     rule: str
     decline_reason: str
+    decline_detail: str | None
+    """The `reason` of an authorization rule."""
+    unit: Literal["amount", "count"] | None
+    """Of `limit` and `used`; null for a rule that compares neither amounts nor numbers."""
     limit: Value | None
     used: Value | None
     """The part of the limit that is used already. For a rule without a limit on amounts, the value that it

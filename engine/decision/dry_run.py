@@ -12,8 +12,8 @@ from engine.decision.amounts import affordable_minor
 from engine.decision.decide import Decision, authorize, decision_view, must_call_endpoint
 from engine.decision.headroom import Binding, Headroom, Limit
 from engine.decision.inputs import Inputs
-from engine.decision.trace_view import AMOUNT_RULES
 from engine.instant import to_text
+from engine.rules.evaluate import NO_RULES, RuleSet
 from engine.trace import TraceStep
 
 _DELEGATED: Final = TraceStep("programme_decision", "skip", "unasked", "approved")
@@ -27,10 +27,10 @@ class DryRun(msgspec.Struct, frozen=True, gc=False):
     delegated: bool = False
 
 
-def dry_run(command: Authorize, inputs: Inputs) -> DryRun:
+def dry_run(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> DryRun:
     """Decide ``command``; the largest amount that a delegated programme can approve is the approved one."""
-    decision = authorize(command, inputs)
-    if not must_call_endpoint(command, inputs):
+    decision = authorize(command, inputs, rules)
+    if not must_call_endpoint(command, inputs, rules):
         return DryRun(decision)
     undecided = msgspec.structs.replace(
         decision,
@@ -53,7 +53,7 @@ def dry_run_view(card_id: str, inputs: Inputs, run: DryRun) -> dict[str, Any]:
         "card_id": card_id,
         **decision_view(decision),
         "decision": "delegated" if run.delegated else decision.decision,
-        "decline_detail": None,
+        "decline_detail": decision.decline_detail,
         "approved_amount": approved if decision.reason is None else None,
         "response_code": None if run.delegated else decision.response_code,
         "as_of": as_of_view(inputs),
@@ -88,8 +88,10 @@ def _binding_view(binding: Binding, currency: str) -> dict[str, Any]:
     return {
         "rule": binding.rule,
         "decline_reason": binding.reason,
-        "limit": _public(binding.limit, currency, binding.rule in AMOUNT_RULES),
-        "used": _public(binding.used, currency, binding.rule in AMOUNT_RULES),
+        "decline_detail": binding.detail,
+        "unit": binding.unit,
+        "limit": _public(binding.limit, currency, binding.unit == "amount"),
+        "used": _public(binding.used, currency, binding.unit == "amount"),
     }
 
 

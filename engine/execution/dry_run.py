@@ -17,12 +17,12 @@ from engine.replies import Done
 def evaluate(command: Evaluate, context: CommandContext, now_ms: int) -> Executed:
     """The decision on ``command.request`` at ``now_ms``, which is not made."""
     inputs = present_inputs(context, now_ms, command.request)
-    run = dry_run(command.request, inputs)
+    run = dry_run(command.request, inputs, context.rules)
     return Executed(Done(200, dry_run_view(command.card_id, inputs, run)))
 
 
 def read_headroom(command: ReadHeadroom, context: CommandContext, now_ms: int) -> Executed:
     """The largest amount of ``command.request`` that the platform approves at ``now_ms``."""
     inputs = present_inputs(context, now_ms, command.request)
-    found = headroom(command.request, inputs)
+    found = headroom(command.request, inputs, context.rules)
     return Executed(Done(200, headroom_view(command.card_id, inputs, found)))

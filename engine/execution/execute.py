@@ -34,7 +34,9 @@ from engine.commands import (
     Authorize,
     CardCommand,
     ChangeCard,
+    ChangeCardRule,
     CreateCard,
+    CreateCardRule,
     DeclareBalance,
     Evaluate,
     Expire,
@@ -48,6 +50,7 @@ from engine.commands import (
     SetCardholderStatus,
     Transfer,
 )
+from engine.execution.changing_rules import change_card_rules
 from engine.execution.dry_run import evaluate, read_headroom
 from engine.execution.issuing import change, set_cardholder_status
 from engine.execution.replacing import replace
@@ -79,6 +82,8 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
         return replace(command, card, now_ms)
     if isinstance(command, SetCardholderStatus):
         return set_cardholder_status(command, card)
+    if isinstance(command, CreateCardRule | ChangeCardRule):
+        return change_card_rules(command, card, now_ms)
     if isinstance(command, DeclareBalance):
         return _declare_balance(command, card, now_ms)
     if isinstance(command, _TRANSFERS):

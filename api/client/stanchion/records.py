@@ -352,6 +352,8 @@ class Binding(TypedDict):
 
     rule: str
     decline_reason: str
+    decline_detail: str | None
+    unit: Literal["amount", "count"] | None
     limit: str | None
     used: str | None
 

@@ -37,6 +37,7 @@ from tests.support.engine.build import (
     read_headroom,
     set_policy,
 )
+from tests.support.engine.rules import condition, create_rule, velocity
 
 SILENT = EndpointResult(trigger="timeout")
 PROGRAMME = ADMIN.id
@@ -189,6 +190,79 @@ async def test_read_under_the_same_key_is_made_again(host: TestHost) -> None:
     before = await answer(host, room())
     assert approved(await host.execute_one(spend(7)))
     assert (before["max_amount"], (await answer(host, room()))["max_amount"]) == ("100.00", "90.00")
+
+
+# --- authorization rules ---
+
+
+@pytest.fixture
+async def ruled(host: TestHost) -> TestHost:
+    """A programme whose cards may spend three times in ten minutes, and 40.00 in a month."""
+    of_programme = {"programme_id": PROGRAMME}
+    replies = await host.execute(
+        create_rule(1, velocity("count", "PT10M", "gt", 3), **of_programme),
+        create_rule(2, velocity("amount", "month", "gt", 4_000), **of_programme),
+        create_rule(3, condition("mcc", "in", ["7995"]), **of_programme, state="shadow"),
+    )
+    assert all(isinstance(reply, Done) for reply in replies), replies
+    return host
+
+
+def label(number: int) -> str:
+    return f"rule:{create_rule(number).rule.id}@1"
+
+
+async def test_reads_see_velocity_and_do_not_count(ruled: TestHost, cluster: Cluster) -> None:
+    for number in range(1, 4):
+        before = stored(cluster)
+        for repetition in range(5):
+            shown = await answer(ruled, dry(10 * number + repetition))
+            assert shown["decision"] == "approved"
+        found = await answer(ruled, room(number))
+        limits = {limit["rule"]: limit for limit in found["limits"]}
+        assert limits[label(1)]["remaining"] == str(4 - number)
+        assert limits[label(2)]["used"] == f"{10 * (number - 1)}.00"
+        assert (found["binding"]["rule"], found["binding"]["unit"]) == (label(2), "amount")
+        assert found["max_amount"] == f"{50 - 10 * number}.00"
+        assert stored(cluster) == before
+        assert approved(await ruled.execute_one(spend(number)))
+    found = await answer(ruled, room(4))
+    assert (found["max_amount"], found["decline_reason"]) == ("0.00", "rule_declined")
+    binding = found["binding"]
+    assert (binding["rule"], binding["unit"], binding["limit"], binding["used"]) == (
+        label(1),
+        "count",
+        "3",
+        "3",
+    )
+    assert binding["decline_detail"] == "reason_1"
+    shown = await answer(ruled, dry(99))
+    assert (shown["decline_reason"], shown["decline_detail"]) == ("rule_declined", "reason_1")
+    assert not approved(await ruled.execute_one(spend(4)))
+
+
+async def test_dry_run_with_rules_equals_the_spend_that_follows(ruled: TestHost, cluster: Cluster) -> None:
+    for number, amount_minor in enumerate((1_500, 2_600, 2_500, 500, 10, 10), 1):
+        shown = await answer(ruled, dry(number, amount_minor=amount_minor, mcc="7995"))
+        await ruled.execute_one(spend(number + 100, amount_minor=amount_minor, mcc="7995"))
+        made = msgspec.json.decode(cluster.journal_of(FIRST.id)[-1]["decision"])
+        assert (shown["decline_reason"], shown["decline_detail"]) == (
+            made["reason"],
+            made.get("decline_detail"),
+        )
+        assert [(step["rule"], step["outcome"]) for step in shown["trace"]] == [
+            (step[0], step[1]) for step in made["trace"]
+        ]
+
+
+async def test_reads_of_a_cold_card_see_its_past(ruled: TestHost, cluster: Cluster) -> None:
+    for number in range(1, 4):
+        assert approved(await ruled.execute_one(spend(number)))
+    second = await cluster.add("b", ALL_SHARDS)
+    before = stored(cluster)
+    found, shown = map(body, await second.execute(room(1), dry(50)))
+    assert (found["max_amount"], shown["decline_detail"]) == ("0.00", "reason_1")
+    assert stored(cluster) == before
 
 
 # --- delegated programmes ---

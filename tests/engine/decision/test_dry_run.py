@@ -104,7 +104,12 @@ def test_headroom_of_a_blocked_card_has_its_reason() -> None:
     found = headroom_view(CARD, seen, headroom(spend(), seen))
     assert (found["max_amount"], found["decline_reason"]) == ("0.00", "card_suspended")
     assert found["binding"] == {
-        "rule": "card_state", "decline_reason": "card_suspended", "limit": "active", "used": "suspended"
+        "rule": "card_state",
+        "decline_reason": "card_suspended",
+        "decline_detail": None,
+        "unit": None,
+        "limit": "active",
+        "used": "suspended",
     }  # fmt: skip
     assert (found["decided_by"], found["as_of"]) == ("programme", AS_OF)
 
