@@ -111,7 +111,7 @@ class Rules(NamedTuple):
             yield RuleLimit(rule.label, limit, used, "count", resets_ms)
 
     def _counts(self, velocity: Velocity) -> bool:
-        """Whether an approval of the purchase raises ``velocity``, whatever its amount."""
+        """Whether an approval of the purchase raises ``velocity`` for some amount."""
         if velocity.measure in DISTINCT and self._observed(velocity).seen:
             return False
         matches = filter_of(tuple(each for each in velocity.where if each.attribute != "amount"))

@@ -140,7 +140,7 @@ def grant_stand_ins(command: GrantStandIns, programme: Programme, now_ms: int) -
 
 
 def preview_stand_in(command: PreviewStandIn, programme: Programme, now_ms: int) -> ProgrammeExecuted:
-    """The grant for one request as of now; the budget and the outage stay as they are."""
+    """The grant for one request at ``now_ms``; the budget and the outage stay as they are."""
     policy, outage_id = programme.config.stand_in, derive(command.id, Derived.OUTAGE)
     _, grants = grant(policy, programme.outage, (command.ask,), outage_id, now_ms)
     return ProgrammeExecuted(Granted(grants))

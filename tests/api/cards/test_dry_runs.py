@@ -6,12 +6,17 @@ import asyncio
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from actors.ids import new_id
+from engine.ids import key_of, shard_of
+from engine.replies import Done
+from engine.rules.model import Condition
 from tests.support.api.delegation import declare, delegated_card, policy
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
+from tests.support.engine.rules import condition, create_rule, velocity
 
 SHOP = {"mcc": "5411", "channel": "pos"}
 THREEDS = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
@@ -156,6 +161,56 @@ async def test_headroom_has_all_limits(acme: Caller) -> None:
     ]
     assert (found["max_amount"], found["currency"], found["decided_by"]) == ("60.00", "EUR", "platform")
     assert set(found["as_of"]) == {"card_seq", "programme_version", "at"}
+
+
+# --- authorization rules ---
+
+
+async def add_rule(running: Installation, card: Any, number: int, *when: Condition, **parts: Any) -> str:
+    """An active rule of the card's programme; returns the name of its trace steps."""
+    row = await running.services.pool.fetchrow(
+        "SELECT tenant_id::text FROM cards WHERE id = $1::uuid", card["id"]
+    )
+    assert row is not None
+    id_ = running.services.new_id(shard_of(card["programme_id"]))
+    made = create_rule(number, *when, programme_id=card["programme_id"], id=id_, **parts)
+    command = msgspec.structs.replace(made, id=id_, command_key=key_of(id_), tenant_id=row["tenant_id"])
+    assert isinstance(await running.services.owners.submit(command), Done)
+    return f"rule:{id_}@1"
+
+
+async def test_rules_decide_dry_runs_as_they_decide_spends(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("120.00")
+    count = await add_rule(running, card, 1, velocity("count", "PT10M", "gt", 3))
+    monthly = await add_rule(running, card, 2, velocity("amount", "month", "gt", 5_000))
+    await add_rule(running, card, 3, condition("merchant_id", "eq", "SHOP1"))
+    await add_rule(running, card, 4, condition("amount", "gt", 2_000), action="require_authentication")
+    found = await headroom(acme, card)
+    assert (found["max_amount"], found["binding"]["rule"]) == ("50.00", monthly)
+    assert {limit["rule"] for limit in found["limits"]} == {count, monthly, "funds"}
+    assert (await headroom(acme, card, "mcc=5411&channel=ecommerce"))["max_amount"] == "20.00"
+    blocked = await headroom(acme, card, "mcc=5411&channel=pos&merchant_id=SHOP1")
+    assert (blocked["decline_reason"], blocked["binding"]["decline_detail"]) == ("rule_declined", "reason_3")
+    shown = await evaluate(acme, card, purchase(merchant_id="SHOP1"))
+    assert (shown["decline_reason"], shown["decline_detail"]) == ("rule_declined", "reason_3")
+    reasons = []
+    for amount, channel in (
+        ("20.01", "ecommerce"),
+        ("50.01", "pos"),
+        ("10.00", "pos"),
+        ("5.00", "pos"),
+        ("5.00", "pos"),
+    ):
+        body = purchase(amount, channel=channel)
+        shown = await evaluate(acme, card, body)
+        made = await acme.spend(card, amount, channel=channel)
+        assert (shown["decision"], shown["decline_reason"]) == (made["decision"], made["decline_reason"])
+        transaction = await acme.get(f"/v1/transactions/{made['transaction_id']}")
+        assert shown["trace"] == transaction["trace"]
+        reasons.append(shown["decline_detail"])
+    assert reasons == ["reason_4", "reason_2", None, None, None]
+    spent = await headroom(acme, card)
+    assert (spent["max_amount"], spent["binding"]["rule"], spent["binding"]["used"]) == ("0.00", count, "3")
 
 
 # --- nothing changes ---

@@ -200,7 +200,8 @@ def test_velocity_binds(
         assert found.binding is not None
         assert found.binding.rule == "funds"
     else:
-        assert found.binding == Binding(label(1), "rule_declined", *binding, "reason_1")
+        limit, used, unit = binding
+        assert found.binding == Binding(label(1), "rule_declined", limit, used, unit, "reason_1")
 
 
 @pytest.mark.parametrize(
