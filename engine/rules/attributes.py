@@ -32,7 +32,7 @@ OPS: Final[Mapping[Type, tuple[Op, ...]]] = {
     "boolean": ("eq",),
     "integer": COMPARISONS,
     "time": ("between",),
-    "weekday": ("eq", "in", "not_in"),
+    "weekday": ("in", "between"),
     "velocity": COMPARISONS,
 }
 """Operators by the type of the attribute."""

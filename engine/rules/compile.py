@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.limits import RULE_SETS_MAX
 from engine.money import format_minor
-from engine.rules.attributes import ATTRIBUTES, UNAUTHENTICATED, Type, normalized_name
+from engine.rules.attributes import ATTRIBUTES, UNAUTHENTICATED, WEEKDAYS, Type, normalized_name
 from engine.rules.model import Condition, Rule, Velocity
 
 Predicate: TypeAlias = Callable[[Any], bool]
@@ -72,7 +72,9 @@ def compile_condition(condition: Condition) -> CompiledCondition:
 
 def predicate(condition: Condition, type_: Type) -> Predicate:
     """The predicate of ``op value`` for an attribute of ``type_``."""
-    if type_ == "string" or type_ == "weekday":
+    if type_ == "weekday" and condition.op == "between":
+        return _weekdays(condition)
+    if type_ in ("string", "weekday"):
         return _membership(condition)
     if type_ == "name":
         return _name(condition)
@@ -84,12 +86,13 @@ def predicate(condition: Condition, type_: Type) -> Predicate:
 def _membership(condition: Condition) -> Predicate:
     value = condition.value
     listed = isinstance(value, tuple)
-    values = frozenset(_with_ranges(value if isinstance(value, tuple) else (value,)))
+    listed_values = value if isinstance(value, tuple) else (value,)
+    values = frozenset(_codes(listed_values) if condition.attribute == "mcc" else listed_values)
     negated = condition.op == "not_in" if listed else condition.op == "ne"
     return (lambda seen: seen not in values) if negated else values.__contains__
 
 
-def _with_ranges(values: tuple[Any, ...]) -> list[str]:
+def _codes(values: tuple[Any, ...]) -> list[str]:
     """``values`` with each range of category codes (``3000-3350``) written out."""
     codes: list[str] = []
     for value in values:
@@ -120,6 +123,14 @@ def _time(condition: Condition) -> Predicate:
     if first <= end:
         return lambda seen: first <= seen < end
     return lambda seen: bool(seen >= first or seen < end)
+
+
+def _weekdays(condition: Condition) -> Predicate:
+    """From the first day to the last, both included; over Sunday if the last is earlier."""
+    assert isinstance(condition.value, tuple), "a span of days has two ends"
+    first, last = (WEEKDAYS.index(str(each)) for each in condition.value)
+    days = range(first, last + 1 if first <= last else last + 8)
+    return frozenset(WEEKDAYS[day % 7] for day in days).__contains__
 
 
 def _minutes(text: str) -> int:

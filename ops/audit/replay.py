@@ -14,6 +14,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
+from actors.journal.rule_versions import load_rule_versions
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext, Executed
 from engine.authorization.follow_up import RULES
@@ -42,6 +43,7 @@ from engine.execution.issuing import card_of, issue
 from engine.instant import to_ms
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Done, Reply, WireAnswer
+from engine.rules.evaluate import RecordedPast, Versions, recorded_rules
 
 FETCH: Final = 1_000
 
@@ -125,6 +127,7 @@ class ProgrammeVersions:
 async def replay_cards(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[ReplayedCard]:
     """Replay every card, one after the other; ``connection`` is inside a transaction."""
     programmes = ProgrammeVersions()
+    versions = await load_rule_versions(connection)
     async for row in connection.cursor(_PROGRAMMES, prefetch=FETCH):
         programmes.add(row["actor_id"], _programme_command(row["command"]), to_ms(row["recorded_at"]))
     replayed: ReplayedCard | None = None
@@ -134,7 +137,7 @@ async def replay_cards(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncI
                 yield replayed
             replayed = ReplayedCard(row["actor_id"])
         if replayed.differs_at is None:
-            _replay_command(replayed, row, programmes)
+            _replay_command(replayed, row, programmes, versions)
     if replayed is not None:
         yield replayed
 
@@ -169,7 +172,9 @@ def _held(authorization: Authorization, account: Account | None) -> int:
     return hold.amount_minor if hold else 0
 
 
-def _replay_command(replayed: ReplayedCard, row: Any, programmes: ProgrammeVersions) -> None:
+def _replay_command(
+    replayed: ReplayedCard, row: Any, programmes: ProgrammeVersions, versions: Versions
+) -> None:
     """Replay the next command. A card whose command cannot be executed counts as different."""
     command = _command(row["command"])
     replayed.commands += 1
@@ -179,7 +184,7 @@ def _replay_command(replayed: ReplayedCard, row: Any, programmes: ProgrammeVersi
             replayed.card.seq += 1
         return
     try:
-        executed = _execute(replayed, command, row, programmes)
+        executed = _execute(replayed, command, row, programmes, versions)
     except (AssertionError, KeyError, StopIteration):
         replayed.differs_at = row["seq"]
         return
@@ -225,7 +230,11 @@ def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
 
 
 def _execute(
-    replayed: ReplayedCard, command: CardCommand, row: Any, programmes: ProgrammeVersions
+    replayed: ReplayedCard,
+    command: CardCommand,
+    row: Any,
+    programmes: ProgrammeVersions,
+    versions: Versions,
 ) -> Executed:
     at_ms = to_ms(row["recorded_at"])
     if isinstance(command, CreateCard):
@@ -240,9 +249,17 @@ def _execute(
     if isinstance(command, AuthorizationCommand):
         original = replayed.known.find_original(command, replayed.account, at_ms)
     endpoint_result = inputs.endpoint_result if inputs else None
-    return execute(
-        command, CommandContext(replayed.card, replayed.account, config, original, endpoint_result), at_ms
+    in_force = inputs.rules_in_force if inputs else None
+    context = CommandContext(
+        replayed.card,
+        replayed.account,
+        config,
+        original,
+        endpoint_result,
+        recorded_rules(in_force, versions),
+        RecordedPast(in_force.observed) if in_force else None,
     )
+    return execute(command, context, at_ms)
 
 
 def _account(command: CreateCard) -> Account:
