@@ -7,9 +7,11 @@ publishes it yet. Types of gateway mode are live, and are published only for pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from engine.decline import REASONS
+from engine.rules.model import Scope as RuleScope
+from engine.rules.model import State as RuleState
 from engine.webhooks.schemas import (
     AMOUNT,
     CONTROL,
@@ -35,6 +37,8 @@ from engine.webhooks.schemas import (
 
 ALL_TYPES: Final = "*"
 """In a subscription: every type, including later ones."""
+RULE_STATES: Final = get_args(RuleState)
+RULE_SCOPES: Final = get_args(RuleScope)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ _DECIDED: Final = record(
     },
     {
         "decline_reason": described(choice(*REASONS), "On declines."),
+        "decline_detail": described(TEXT, "The reason of the authorization rule that declined."),
         "operation": described(
             {"const": "increment"}, "If the request was to raise an existing authorization."
         ),
@@ -215,6 +220,15 @@ _PROGRAMME: Final = record(
         "occurred_at": INSTANT,
     }
 )
+_RULE: Final = record(
+    {
+        "rule_id": ID,
+        "version": described(number(1), "The newest version of the rule."),
+        "state": choice(*RULE_STATES),
+        "scope": record({"type": choice(*RULE_SCOPES), "id": ID}),
+        "occurred_at": INSTANT,
+    }
+)
 _OUTAGE_FINISHED: Final = record({"programme_id": ID, "ended_at": INSTANT})
 _INSTRUCTION: Final = {
     "authorization_id": ID,
@@ -300,6 +314,13 @@ _TYPES: Final = (
         "live",
         "A programme's decision endpoint gave its first usable answer after an outage with stand-in.",
         _OUTAGE_FINISHED,
+    ),
+    EventType("authorization_rule.created", "live", "An authorization rule was created.", _RULE),
+    EventType(
+        "authorization_rule.updated",
+        "live",
+        "An authorization rule has a new version or a new state.",
+        _RULE,
     ),
     EventType("card.created", "live", "A card was issued.", _CARD),
     EventType(
