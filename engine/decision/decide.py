@@ -57,8 +57,8 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def authorize(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> Decision:
     """Decide an authorization, an account verification (amount 0) or a refund.
 
-    ``engine.decline`` lists the reasons in order, with their response codes (ISO 8583 DE39). ``rules`` are the
-    authorization rules that ``inputs`` name.
+    ``engine.decline`` lists the reasons in order, with their response codes (ISO 8583 DE39). ``rules`` are
+    the authorization rules that ``inputs`` name.
     """
     day = day_of(inputs)
     points = risk.score(command, cvv2_failures_on(inputs, day))
@@ -95,9 +95,7 @@ def authorize(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> 
     )
 
 
-def _shadow_matches(
-    command: Authorize, inputs: Inputs, rules: RuleSet, points: int
-) -> tuple[RuleName, ...]:
+def _shadow_matches(command: Authorize, inputs: Inputs, rules: RuleSet, points: int) -> tuple[RuleName, ...]:
     """Rules decide purchases in the card's currency only; see ``engine.decision.rules``."""
     if command.kind == "refund" or not command.amount_minor or command.currency != inputs.card_currency:
         return ()

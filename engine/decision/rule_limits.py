@@ -6,7 +6,7 @@ evaluated once, with the predicates of the decision. A rule may decline small am
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ from engine.commands import Authorize
 from engine.decision import risk
 from engine.decision.inputs import Inputs, cvv2_failures_on, day_of
 from engine.instant import day_end_ms, day_label
-from engine.rules.evaluate import BoundRule, RuleSet, counted_of
+from engine.rules.evaluate import BoundCondition, BoundRule, RuleSet, counted_of
 from engine.rules.model import Condition, Velocity
 from engine.rules.velocity import DISTINCT, filter_of
 
@@ -56,23 +56,35 @@ class Rules(NamedTuple):
     def limits(self) -> Iterator[RuleLimit]:
         """The limits of the rules whose other conditions hold for the purchase."""
         for rule in self.rules.active:
-            if all(
-                self._holds(rule, position, 1)
-                for position in range(len(rule.conditions))
-                if position >= len(rule.when) or rule.when[position].attribute not in _AMOUNT_DEPENDENT
-            ):
+            if self._may_decline(rule):
                 for condition in rule.when:
                     yield from self._limit(rule, condition)
 
+    def _may_decline(self, rule: BoundRule) -> bool:
+        """Whether the conditions of ``rule`` hold that do not depend on the amount."""
+        fixed = (each for position, each in enumerate(rule.conditions) if not _varies(rule, position))
+        return self._all_hold(fixed, 1)
+
     def _declined(self, rule: BoundRule, bound_minor: int) -> Iterator[tuple[int, int]]:
         """The ranges of amounts from 1 to ``bound_minor`` that ``rule`` declines."""
+        if not self._may_decline(rule):
+            return
+        varying = [each for position, each in enumerate(rule.conditions) if _varies(rule, position)]
         found = {point for condition in rule.when for point in self._changes(condition)}
-        ends = [*sorted(point for point in found if 1 <= point < bound_minor), bound_minor]
         first = 1
-        for last in ends:
-            if all(self._holds(rule, position, first) for position in range(len(rule.conditions))):
+        for last in (*sorted(point for point in found if 1 <= point < bound_minor), bound_minor):
+            if self._all_hold(varying, first):
                 yield first, last
             first = last + 1
+
+    def _all_hold(self, conditions: Iterable[BoundCondition], amount_minor: int) -> bool:
+        """Whether ``conditions`` hold for a purchase of ``amount_minor``."""
+        command = msgspec.structs.replace(self.command, amount_minor=amount_minor)
+        points = risk.score(command, cvv2_failures_on(self.inputs, day_of(self.inputs)))
+        readers, inputs = self.rules.readers, self.inputs
+        return all(
+            holds(readers[index](command, inputs, points)) for index, holds, _show, _text in conditions
+        )
 
     def _changes(self, condition: Condition) -> Iterator[int]:
         """Amounts at which ``condition`` may hold, and one minor unit more not, or the reverse."""
@@ -86,13 +98,6 @@ class Rules(NamedTuple):
             for each in condition.velocity.where:
                 if each.attribute == "amount":
                     yield from _around(each, 0)
-
-    def _holds(self, rule: BoundRule, position: int, amount_minor: int) -> bool:
-        """Whether the condition of ``rule`` at ``position`` holds for a purchase of ``amount_minor``."""
-        index, holds, _show, _text = rule.conditions[position]
-        command = msgspec.structs.replace(self.command, amount_minor=amount_minor)
-        points = risk.score(command, cvv2_failures_on(self.inputs, day_of(self.inputs)))
-        return holds(self.rules.readers[index](command, self.inputs, points))
 
     def _limit(self, rule: BoundRule, condition: Condition) -> Iterator[RuleLimit]:
         below, value = _UPPER_LIMITS.get(condition.op), condition.value
@@ -121,6 +126,12 @@ class Rules(NamedTuple):
         in_force = self.inputs.rules_in_force
         assert in_force is not None, "the inputs have the observed values of the rules"
         return in_force.observed[self.rules.velocities.index(velocity)]
+
+
+def _varies(rule: BoundRule, position: int) -> bool:
+    """Whether the condition at ``position`` can depend on the amount. A rule that demands authentication has
+    one more condition than its issuer wrote."""
+    return position < len(rule.when) and rule.when[position].attribute in _AMOUNT_DEPENDENT
 
 
 def _around(condition: Condition, observed: int) -> Iterator[int]:

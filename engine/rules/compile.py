@@ -63,7 +63,10 @@ def compile_condition(condition: Condition) -> CompiledCondition:
         amounts = velocity.measure == "amount"
         name = f"velocity {velocity.measure} {velocity.window}"
         return CompiledCondition(
-            velocity, _comparison(condition), format_minor if amounts else None, _text(condition, name, amounts)
+            velocity,
+            _comparison(condition),
+            format_minor if amounts else None,
+            _text(condition, name, amounts),
         )
     show = {"amount": format_minor, "boolean": _flag, "time": _clock}.get(type_)
     text = _text(condition, condition.attribute, type_ == "amount")

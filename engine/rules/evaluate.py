@@ -28,7 +28,7 @@ from engine.trace import TraceStep
 
 Versions: TypeAlias = Mapping[RuleName, Rule]
 """Rules by id and version."""
-_BoundCondition: TypeAlias = tuple[int, Predicate, Callable[[Any], Any] | None, str]
+BoundCondition: TypeAlias = tuple[int, Predicate, Callable[[Any], Any] | None, str]
 _Read: TypeAlias = Callable[[Authorize, Inputs, int], Any]
 
 
@@ -39,7 +39,7 @@ class BoundRule(NamedTuple):
     label: str
     decline_reason: str
     detail: str
-    conditions: tuple[_BoundCondition, ...]
+    conditions: tuple[BoundCondition, ...]
     when: tuple[Condition, ...]
     """The conditions as the issuer wrote them, in the same order; for headroom."""
 
@@ -244,9 +244,7 @@ def first_match(
     return None
 
 
-def shadow_matches(
-    rules: RuleSet, command: Authorize, inputs: Inputs, points: int
-) -> tuple[RuleName, ...]:
+def shadow_matches(rules: RuleSet, command: Authorize, inputs: Inputs, points: int) -> tuple[RuleName, ...]:
     """The shadow rules whose conditions all hold."""
     values = [read(command, inputs, points) for read in rules.readers]
     return tuple(
