@@ -149,7 +149,9 @@ class Pasts:
     ) -> LoadingPast:
         now_ms = self._now_ms()
         since_ms = min(earliest_ms(each.window, now_ms) for each in velocities)
-        wanted = PastOf(subject, "account" if kind == "account" else "card", max(0, since_ms - _CLOCK_SLACK_MS))
+        wanted = PastOf(
+            subject, "account" if kind == "account" else "card", max(0, since_ms - _CLOCK_SLACK_MS)
+        )
         return LoadingPast(need_id, wanted, history, velocities, zone)
 
     def _account(self, actor: CardActor) -> ActiveAccount | None:

@@ -10,7 +10,13 @@ import msgspec
 
 from actors.clock import SystemClock
 from actors.journal.contract import PastOf, StoredReply
-from actors.journal.decoding import decode_config, decode_controls, decode_outage, decode_past_command, decode_rule
+from actors.journal.decoding import (
+    decode_config,
+    decode_controls,
+    decode_outage,
+    decode_past_command,
+    decode_rule,
+)
 from actors.journal.memory_tables import MemoryTables, Row
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization, Increment

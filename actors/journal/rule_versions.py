@@ -12,9 +12,7 @@ from engine.decision.inputs import RuleName
 from engine.rules.model import Rule
 
 _ALL: Final = "SELECT rule_id::text, version, rule FROM authorization_rule_versions"
-_SOME: Final = (
-    f"{_ALL} WHERE (rule_id, version) IN (SELECT * FROM unnest($1::text[]::uuid[], $2::int[]))"
-)
+_SOME: Final = f"{_ALL} WHERE (rule_id, version) IN (SELECT * FROM unnest($1::text[]::uuid[], $2::int[]))"
 
 
 async def load_rule_versions(

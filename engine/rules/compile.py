@@ -113,10 +113,10 @@ def _name(condition: Condition) -> Predicate:
         return frozenset(normalized_name(str(each)) for each in value).__contains__
     wanted = normalized_name(str(value))
     if condition.op == "eq":
-        return lambda seen: bool(seen == wanted)
+        return wanted.__eq__
     if condition.op == "contains":
         return lambda seen: wanted in seen
-    return lambda seen: bool(seen.startswith(wanted))
+    return lambda seen: seen.startswith(wanted)
 
 
 def _time(condition: Condition) -> Predicate:
@@ -125,7 +125,7 @@ def _time(condition: Condition) -> Predicate:
     first, end = (_minutes(str(each)) for each in condition.value)
     if first <= end:
         return lambda seen: first <= seen < end
-    return lambda seen: bool(seen >= first or seen < end)
+    return lambda seen: seen >= first or seen < end
 
 
 def _weekdays(condition: Condition) -> Predicate:
@@ -143,17 +143,18 @@ def _minutes(text: str) -> int:
 
 def _comparison(condition: Condition) -> Predicate:
     value: Any = condition.value
-    op = condition.op
-    if op == "between":
+    if condition.op == "between":
         low, high = value
-        return lambda seen: bool(low <= seen <= high)
-    if op == "eq":
-        return lambda seen: bool(seen == value)
-    if op == "lt":
-        return lambda seen: bool(seen < value)
-    if op == "lte":
-        return lambda seen: bool(seen <= value)
-    return (lambda seen: bool(seen > value)) if op == "gt" else (lambda seen: bool(seen >= value))
+        return lambda seen: low <= seen <= high
+    # A bound method of an integer is called in half the time of a lambda; ``seen > value`` is ``value < seen``.
+    comparisons: dict[str, Predicate] = {
+        "eq": value.__eq__,
+        "lt": value.__gt__,
+        "lte": value.__ge__,
+        "gt": value.__lt__,
+        "gte": value.__le__,
+    }
+    return comparisons[condition.op]
 
 
 def _flag(value: bool) -> str:

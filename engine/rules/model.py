@@ -105,8 +105,8 @@ def condition_view(condition: Condition) -> dict[str, Any]:
     """The public representation of a condition: amounts are decimal strings."""
     velocity = condition.velocity
     amounts = condition.attribute == "amount" or (velocity is not None and velocity.measure == "amount")
-    value = condition.value
-    if isinstance(value, list | tuple):
+    value: Any = condition.value
+    if isinstance(value, tuple):
         value = [format_minor(each) if amounts else each for each in value]
     elif amounts:
         value = format_minor(value)

@@ -58,7 +58,12 @@ def test_operators(attribute: str, op: Any, value: Any, holding: list[Any], fail
         (condition("amount", "gt", 5_000), "amount gt 50.00", 6_001, "60.01"),
         (condition("mit", "eq", True), "mit eq true", False, "false"),
         (condition("mcc", "in", list("abcde")), "mcc in a, b, c and 2 more", "x", "x"),
-        (condition("local_time", "between", ["22:00", "06:00"]), "local_time between 22:00, 06:00", 61, "01:01"),
+        (
+            condition("local_time", "between", ["22:00", "06:00"]),
+            "local_time between 22:00, 06:00",
+            61,
+            "01:01",
+        ),
         (velocity("count", "PT10M", "gt", 3), "velocity count PT10M gt 3", 4, 4),
         (velocity("amount", "day", "gt", 300), "velocity amount day gt 3.00", 400, "4.00"),
     ],
@@ -100,7 +105,7 @@ def interpreted(made: Condition, seen: Any) -> bool:
         return tests[made.op]
     if made.attribute == "weekday":
         if made.op == "in":
-            return seen in values
+            return bool(seen in values)
         day = WEEKDAYS.index(str(values[0]))
         while WEEKDAYS[day % 7] != values[1]:
             if WEEKDAYS[day % 7] == seen:
@@ -110,7 +115,7 @@ def interpreted(made: Condition, seen: Any) -> bool:
     if made.attribute == "local_time":
         start, end = (int(str(value)[:2]) * 60 + int(str(value)[3:]) for value in values)
         minutes = range(start, end if start <= end else end + 1_440)
-        return seen in minutes or seen + 1_440 in minutes
+        return bool(seen in minutes or seen + 1_440 in minutes)
     numbers = [int(value) for value in values]
     return {
         "eq": seen == numbers[0],
@@ -123,9 +128,7 @@ def interpreted(made: Condition, seen: Any) -> bool:
 
 
 code = st.integers(0, 60).map(lambda number: f"{number:04d}")
-codes = st.one_of(
-    code, st.tuples(code, code).map(lambda pair: f"{min(pair)}-{max(pair)}")
-)
+codes = st.one_of(code, st.tuples(code, code).map(lambda pair: f"{min(pair)}-{max(pair)}"))
 name = st.text("aÁb-C ", max_size=4)
 minute = st.integers(0, 1_439).map(lambda each: f"{each // 60:02d}:{each % 60:02d}")
 weekday = st.sampled_from(WEEKDAYS)
@@ -134,7 +137,9 @@ CASES: st.SearchStrategy[tuple[Condition, Any]] = st.one_of(
     st.tuples(
         st.one_of(
             st.builds(condition, st.just("mcc"), st.sampled_from(("eq", "ne")), codes),
-            st.builds(condition, st.just("mcc"), st.sampled_from(("in", "not_in")), st.lists(codes, min_size=1)),
+            st.builds(
+                condition, st.just("mcc"), st.sampled_from(("in", "not_in")), st.lists(codes, min_size=1)
+            ),
         ),
         code,
     ),
@@ -150,12 +155,16 @@ CASES: st.SearchStrategy[tuple[Condition, Any]] = st.one_of(
     st.tuples(
         st.one_of(
             st.builds(condition, st.just("weekday"), st.just("in"), st.lists(weekday, min_size=1)),
-            st.builds(condition, st.just("weekday"), st.just("between"), st.lists(weekday, min_size=2, max_size=2)),
+            st.builds(
+                condition, st.just("weekday"), st.just("between"), st.lists(weekday, min_size=2, max_size=2)
+            ),
         ),
         weekday,
     ),
     st.tuples(
-        st.builds(condition, st.just("local_time"), st.just("between"), st.lists(minute, min_size=2, max_size=2)),
+        st.builds(
+            condition, st.just("local_time"), st.just("between"), st.lists(minute, min_size=2, max_size=2)
+        ),
         st.integers(0, 1_439),
     ),
     st.tuples(

@@ -74,7 +74,10 @@ def test_rules_come_after_controls_and_before_risk_and_funds() -> None:
     rules = rule_set([rule(1, GROCER)])
     assert decide(rules, controls=(MccDeny(("5411",)),)).reason == "mcc_not_allowed"
     risky = spend(1, channel="moto", entry_mode="magstripe", mcc="7995")
-    assert decide(rule_set([rule(1, CASINO)]), risky, cvv2_failures=3, day="2026-11-21").reason == "rule_declined"
+    assert (
+        decide(rule_set([rule(1, CASINO)]), risky, cvv2_failures=3, day="2026-11-21").reason
+        == "rule_declined"
+    )
     assert decide(rules, posted_minor=0).reason == "rule_declined"
     assert decide(rules, spend(1, currency="USD")).reason == "currency_not_supported"
 

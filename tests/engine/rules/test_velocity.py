@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,19 +30,17 @@ MEASURES = ("count", "amount", "declines", "distinct_merchants", "distinct_count
 
 def bought(number: int, at_ms: int = NOW_MS, **parts: Any) -> Counted:
     """A purchase of 1.00 that counts."""
-    return Counted(
-        **{
-            "key": f"a{number}",
-            "at_ms": at_ms,
-            "amount_minor": 100,
-            "count": 1,
-            "requested_minor": 100,
-            "mcc": "5411",
-            "merchant_country": "IE",
-            "merchant_name": "Shop",
-        }
-        | parts
+    made = Counted(
+        key=f"a{number}",
+        at_ms=at_ms,
+        amount_minor=100,
+        count=1,
+        requested_minor=100,
+        mcc="5411",
+        merchant_country="IE",
+        merchant_name="Shop",
     )
+    return msgspec.structs.replace(made, **parts)
 
 
 def observed(window: Window, now_ms: int = NOW_MS, **parts: Any) -> Observed:
@@ -213,7 +212,8 @@ velocity_of = st.builds(
 def test_windows_equal_a_naive_recount(
     velocity: Velocity, purchases: list[dict[str, Any]], zone: str
 ) -> None:
-    window, now_ms, past = Window(velocity, zone), NOW_MS, []
+    window, now_ms = Window(velocity, zone), NOW_MS
+    past: list[Counted] = []
     for number, parts in enumerate(purchases):
         now_ms += parts["after_ms"]
         counted = made(number, now_ms, parts)
@@ -235,7 +235,8 @@ def made(number: int, at_ms: int, parts: dict[str, Any]) -> Counted:
 def test_buckets_never_count_too_little(velocity: Velocity, purchases: list[dict[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         small_limits(monkeypatch)
-        window, now_ms, past = Window(velocity, "UTC"), NOW_MS, []
+        window, now_ms = Window(velocity, "UTC"), NOW_MS
+        past: list[Counted] = []
         for number, parts in enumerate(purchases):
             now_ms += parts["after_ms"]
             counted = made(number, now_ms, parts)
