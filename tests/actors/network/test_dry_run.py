@@ -63,7 +63,7 @@ def sent_command(request: SpendRequest) -> Authorize:
         {"amount_minor": 0},
         {"scenario": "partial_approval"},
         {"approved_amount_minor": 500},
-        {"merchant_country": "US", "merchant_name": "Café Größe und noch viel mehr als vierzig Zeichen"},
+        {"merchant_country": "US", "merchant_name": "Café Größe, with a name of more than forty characters"},
         {"merchant_amount": MerchantAmount(2_000, "JPY"), "approved_amount_minor": 700},
         {"currency": "USD"},
     ],

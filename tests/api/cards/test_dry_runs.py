@@ -87,7 +87,7 @@ CASES: list[dict[str, Any]] = [
     purchase("1.00", "USD"),
     purchase("6.13", merchant_amount=money("1000", "JPY"), merchant_country="US"),
     purchase("6.13", merchant_amount=money("2.500", "KWD"), scenario="partial_approval"),
-    purchase("1.00", merchant_name="Café Größe und noch viel mehr als vierzig Zeichen"),
+    purchase("1.00", merchant_name="Café Größe, with a name of more than forty characters"),
     purchase("1.00", channel="ecommerce", cvv2="WRONG"),
     purchase("1.00", channel="ecommerce", cvv2="RIGHT", scenario="cvv2_presented"),
     purchase("1.00", channel="ecommerce", auth_value="forged", threeds_ref=THREEDS),
