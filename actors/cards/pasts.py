@@ -14,11 +14,11 @@ import msgspec
 
 from actors.cards.reading import Need, Wanted
 from actors.journal.contract import PastOf
+from engine.authorization.counting import changes_of
 from engine.authorization.executed import Executed
 from engine.cards.authorization import Authorization
 from engine.commands import CardCommand
 from engine.programmes.programme import Programme
-from engine.rules.changes import changes_of
 from engine.rules.evaluate import LivePast, RuleSet
 from engine.rules.model import Velocity
 from engine.rules.velocity import History

@@ -8,8 +8,8 @@ from typing import Any, Final
 import asyncpg
 
 from actors.journal.decoding import decode_rule
-from engine.decision.inputs import RuleName
 from engine.rules.model import Rule
+from engine.rules.observed import RuleName
 
 _ALL: Final = "SELECT rule_id::text, version, rule FROM authorization_rule_versions"
 _SOME: Final = f"{_ALL} WHERE (rule_id, version) IN (SELECT * FROM unnest($1::text[]::uuid[], $2::int[]))"

@@ -14,7 +14,7 @@ import msgspec
 from engine.commands import Authorize
 from engine.decision import risk
 from engine.decision.amounts import approvable_minor, programme_decides
-from engine.decision.inputs import Inputs, RuleName, cvv2_failures_on, day_of
+from engine.decision.inputs import Inputs, cvv2_failures_on, day_of
 from engine.decision.programme_rule import programme_rule, stand_in_for
 from engine.decision.rules import purchase_rules, refund_rules, verification_rules
 from engine.decision.trace_view import step_view
@@ -26,6 +26,7 @@ from engine.programmes.programme import hold_expiry_days
 from engine.programmes.stand_in import StandIn
 from engine.programmes.stand_in import response_code as stand_in_response_code
 from engine.rules.evaluate import NO_RULES, BoundRule, RuleSet, shadow_matches
+from engine.rules.observed import RuleName
 from engine.trace import TraceStep
 
 

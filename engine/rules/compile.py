@@ -146,7 +146,7 @@ def _comparison(condition: Condition) -> Predicate:
     if condition.op == "between":
         low, high = value
         return lambda seen: low <= seen <= high
-    # A bound method of an integer is called in half the time of a lambda; ``seen > value`` is ``value < seen``.
+    # A bound method of an integer takes half the time of a lambda; ``seen > value`` is ``value < seen``.
     comparisons: dict[str, Predicate] = {
         "eq": value.__eq__,
         "lt": value.__gt__,

@@ -11,10 +11,10 @@ from engine.cards.authorization import OriginalView
 from engine.commands import Authorize
 from engine.decision.decide import authorize
 from engine.decision.delegation import EndpointResult
-from engine.decision.inputs import INPUTS_LAYOUT, Inputs, RulesInForce
+from engine.decision.inputs import INPUTS_LAYOUT, Inputs
 from engine.decision.recorded import decode_inputs
 from engine.programmes.stand_in import Grant
-from engine.rules.observed import Observed
+from engine.rules.observed import Observed, RulesInForce
 
 RECORDED = Path(__file__).parent / "recorded"
 LAYOUTS: dict[type[msgspec.Struct], str] = {

@@ -8,11 +8,10 @@ import pytest
 
 from engine.controls import PerTxnCap
 from engine.decision.headroom import Binding, Headroom, Limit, headroom
-from engine.decision.inputs import RulesInForce
 from engine.instant import DAY_MS
 from engine.rules.evaluate import rule_set
 from engine.rules.model import Condition, Rule
-from engine.rules.observed import Observed
+from engine.rules.observed import Observed, RulesInForce
 from tests.support.engine.build import NOW_MS, inputs
 from tests.support.engine.build import authorize as spend
 from tests.support.engine.rules import condition, rule, velocity

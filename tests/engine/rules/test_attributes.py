@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from engine.currencies import MerchantAmount
-from engine.decision.inputs import RulesInForce
 from engine.instant import DAY_MS
 from engine.rules.attributes import (
     ATTRIBUTES,
@@ -19,6 +18,7 @@ from engine.rules.attributes import (
     needs_authentication,
     normalized_name,
 )
+from engine.rules.observed import RulesInForce
 from tests.support.engine.build import NOW_MS, authorize, inputs, wire
 from tests.support.engine.increments import original_of
 

@@ -10,7 +10,7 @@ import pytest
 from engine.commands import Authorize
 from engine.controls import MccDeny
 from engine.decision.decide import Decision, authorize, must_call_endpoint
-from engine.decision.inputs import Inputs, RulesInForce
+from engine.decision.inputs import Inputs
 from engine.rules.evaluate import (
     NO_RULES,
     LivePast,
@@ -23,7 +23,7 @@ from engine.rules.evaluate import (
     rules_for,
 )
 from engine.rules.model import Rule
-from engine.rules.observed import Observed
+from engine.rules.observed import Observed, RulesInForce
 from engine.rules.velocity import Counted, History
 from engine.trace import TraceStep
 from tests.support.engine.build import NOW_MS, PRODUCT, an_id, card

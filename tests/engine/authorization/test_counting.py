@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from actors.journal.decoding import PastCommand, decode_past_command
+from engine.authorization.counting import Figures, base_of, changes_of, counted_past
 from engine.authorization.executed import Executed
 from engine.cards.authorization import Authorization
 from engine.commands import Advise, AuthorizationCommand, Authorize, CardCommand, Present
 from engine.instant import day_label
 from engine.programmes.programme import ProgrammeConfig
-from engine.rules.changes import Figures, base_of, changes_of, counted_past
 from engine.rules.evaluate import counted_of
 from engine.rules.model import Velocity
 from engine.rules.velocity import Counted, History
