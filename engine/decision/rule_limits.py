@@ -45,7 +45,7 @@ class Rules(NamedTuple):
     inputs: Inputs
 
     def largest_passing_minor(self, bound_minor: int) -> int:
-        """The largest amount up to ``bound_minor`` that no rule declines; 0 if there is none."""
+        """The largest amount up to ``bound_minor`` that no rule declines; 0 if they decline every amount."""
         ranges = [each for rule in self.rules.active for each in self._declined(rule, bound_minor)]
         passing_minor = bound_minor
         for first, last in sorted(ranges, key=lambda each: each[1], reverse=True):

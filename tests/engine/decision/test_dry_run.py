@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.controls import PerDayCap, PerTxnCap
+from engine.controls import MccDeny, PerDayCap, PerTxnCap
 from engine.decision.decide import authorize, decision_view
 from engine.decision.delegation import EndpointResult
 from engine.decision.dry_run import dry_run, dry_run_view, headroom_view
@@ -112,6 +112,12 @@ def test_headroom_of_a_blocked_card_has_its_reason() -> None:
         "used": "suspended",
     }  # fmt: skip
     assert (found["decided_by"], found["as_of"]) == ("programme", AS_OF)
+
+
+def test_binding_without_a_limit_shows_the_value_alone() -> None:
+    seen = inputs(controls=(MccDeny(("5411",)),))
+    binding = headroom_view(CARD, seen, headroom(spend(), seen))["binding"]
+    assert (binding["rule"], binding["limit"], binding["used"]) == ("mcc_deny", None, "5411")
 
 
 def test_headroom_above_zero_has_no_reason() -> None:
