@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ from engine.decision.inputs import Inputs
 from engine.execution import execute_programme
 from engine.programmes.programme import Programme
 from engine.replies import Reply, WireAnswer
+from engine.rules.evaluate import RuleSet
+from engine.rules.velocity import Change, History
 from tests.actors.shards.test_simulation import CHECKS, lived
 
 SEEDS = 600
@@ -120,11 +122,21 @@ def decisions_use_unrecorded_inputs(patch: Patch) -> None:
     """A decision depends on a value that is not stored with it."""
     numbers = itertools.count()
 
-    def alternating(command: Authorize, inputs: Inputs) -> Decision:
-        decided = authorize(command, inputs)
+    def alternating(command: Authorize, inputs: Inputs, rules: RuleSet) -> Decision:
+        decided = authorize(command, inputs, rules)
         return msgspec.structs.replace(decided, risk_score=decided.risk_score + next(numbers) % 2)
 
     patch.setattr("engine.authorization.authorizing.authorize", alternating)
+
+
+def velocities_miss_reversals(patch: Patch) -> None:
+    """The past of a card follows new purchases only."""
+    apply = History.apply
+
+    def forgetful(self: History, changes: Collection[Change]) -> None:
+        apply(self, [change for change in changes if change.opened is not None])
+
+    patch.setattr(History, "apply", forgetful)
 
 
 def credits_are_lost(patch: Patch) -> None:
@@ -167,6 +179,7 @@ def remembered_replies_are_altered(patch: Patch) -> None:
     "fault",
     [
         decisions_use_unrecorded_inputs,
+        velocities_miss_reversals,
         credits_are_lost,
         versions_are_skipped,
         remembered_replies_are_altered,

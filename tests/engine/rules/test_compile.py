@@ -117,14 +117,15 @@ def interpreted(made: Condition, seen: Any) -> bool:
         minutes = range(start, end if start <= end else end + 1_440)
         return bool(seen in minutes or seen + 1_440 in minutes)
     numbers = [int(value) for value in values]
-    return {
+    compared = {
         "eq": seen == numbers[0],
         "lt": seen < numbers[0],
         "lte": not seen > numbers[0],
         "gt": seen > numbers[0],
         "gte": not seen < numbers[0],
         "between": numbers[0] <= seen <= numbers[-1],
-    }[made.op]
+    }
+    return bool(compared[made.op])
 
 
 code = st.integers(0, 60).map(lambda number: f"{number:04d}")
