@@ -25,7 +25,7 @@ from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
 from api.cardholders import routes as cardholders
-from api.cards import cvv2, declared_balance, reveal_sessions
+from api.cards import cvv2, declared_balance, dry_runs, reveal_sessions
 from api.cards import routes as cards
 from api.clients import routes as clients
 from api.console.routes import Console
@@ -61,6 +61,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     clearings.router,
     loads.router,
     cards.router,
+    dry_runs.router,
     cvv2.router,
     reveal_sessions.router,
     declared_balance.router,

@@ -368,6 +368,27 @@ class ReadBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="
     live: bool
 
 
+class Evaluate(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="evaluate"):
+    """Decide ``request`` as if it arrived now, and change nothing. It is not journaled."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    request: Authorize
+    stand_in: bool = False
+    """Whether the endpoint of a delegated programme counts as silent."""
+
+
+class ReadHeadroom(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="read_headroom"):
+    """Find the largest amount of ``request`` that the platform approves now. It is not journaled."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    request: Authorize
+    """A purchase; its amount is ignored."""
+
+
 class CreateProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_programme"):
     """Create a programme; ``id`` is its id, ``config.version`` is 1."""
 
@@ -425,6 +446,13 @@ class GrantStandIns(_Command, frozen=True, omit_defaults=True, kw_only=True, tag
     asks: tuple[StandInRequest, ...]
 
 
+class PreviewStandIn(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="preview_stand_in"):
+    """Read the grant that the owner would give now. Nothing is reserved, and no outage starts."""
+
+    programme_id: str
+    ask: StandInRequest
+
+
 class EndOutage(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="end_outage"):
     """End this outage after a usable answer of the programme's endpoint."""
 
@@ -449,11 +477,19 @@ CardCommand = (
     | Transfer
     | ReverseTransfer
     | ReadBalance
+    | Evaluate
+    | ReadHeadroom
 )
 ProgrammeChange = (
-    ChangeProgramme | SetStandInPolicy | CreateProgrammeRule | ChangeProgrammeRule | GrantStandIns | EndOutage
+    ChangeProgramme
+    | SetStandInPolicy
+    | CreateProgrammeRule
+    | ChangeProgrammeRule
+    | GrantStandIns
+    | EndOutage
+    | PreviewStandIn
 )
-"""Changes of an existing programme."""
+"""Changes of an existing programme, and the preview of one."""
 ProgrammeCommand = CreateProgramme | ProgrammeChange
 Command = CardCommand | ProgrammeCommand
 
@@ -470,8 +506,13 @@ PROGRAMME_CHANGES: Final = (
     ChangeProgrammeRule,
     GrantStandIns,
     EndOutage,
+    PreviewStandIn,
 )
 PROGRAMME_COMMANDS: Final = (CreateProgramme, *PROGRAMME_CHANGES)
+DRY_RUNS: Final = (Evaluate, ReadHeadroom)
+"""Commands that decide without an effect."""
+READS: Final = (ReadBalance, *DRY_RUNS, PreviewStandIn)
+"""Commands that change nothing."""
 _CREATIONS: Final = (CreateCard, CreateProgramme)
 
 

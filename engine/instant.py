@@ -8,7 +8,7 @@ programme's time zone. Days are compared by label and not by duration, because a
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -66,3 +66,10 @@ def day_label(at_ms: int, zone_name: str) -> str:
     hours and the label of the quarter is the label of the instant.
     """
     return _quarter_hour_label(at_ms // 900_000, zone_name)
+
+
+@lru_cache(maxsize=4096)
+def day_end_ms(label: str, zone_name: str) -> int:
+    """The first instant after the day ``label`` in ``zone_name``."""
+    following = date.fromisoformat(label) + timedelta(days=1)
+    return to_ms(datetime.combine(following, time(), zone(zone_name)))

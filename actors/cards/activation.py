@@ -29,6 +29,7 @@ from engine.cards.authorization_index import AuthorizationIndex
 from engine.cards.card import Card
 from engine.commands import (
     AUTHORIZATION_COMMANDS,
+    DRY_RUNS,
     PROGRAMME_CHANGES,
     AuthorizationCommand,
     Command,
@@ -161,6 +162,8 @@ class Activation:
             actor = self.cards.get(command.card_id)
             if actor is None:
                 return Need("card", command.card_id)
+            if isinstance(command, DRY_RUNS):
+                return self.pasts.need(actor)
             if not isinstance(command, AUTHORIZATION_COMMANDS):
                 return None
             return _unknown_original(command, actor) or self.pasts.need(actor)

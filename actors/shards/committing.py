@@ -17,7 +17,7 @@ from actors.shards.in_flight import InFlight
 from actors.shards.late_reversals import is_repeated_approval
 from actors.shards.pending import Pending, present
 from actors.vault import Vault
-from engine.commands import ReadBalance
+from engine.commands import READS
 from engine.replies import Done, Granted, Reply, WireAnswer
 
 # Created once: a union in ``isinstance`` builds an object at each use.
@@ -84,8 +84,8 @@ class Confirmation:
         if pending.stored_approval is not None or pending.approval_stands:
             self._in_flight.resolve(pending, reply)
             return
-        if isinstance(reply, _REMEMBERED) and not isinstance(pending.command, ReadBalance):
-            # A balance can be read again; remembering it would take more memory than its card.
+        if isinstance(reply, _REMEMBERED) and not isinstance(pending.command, READS):
+            # A read can be repeated; remembering its reply would take more memory than its card.
             self._answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
             reply = self._unless_reversed(pending, reply)
         if pending.programme is not None:

@@ -13,13 +13,13 @@ from typing import Protocol
 
 import structlog
 
-from actors.cards.activation import Activation
+from actors.cards.activation import Activation, CardActor
 from actors.clock import Clock
 from actors.shards.pending import Pending
 from engine.authorization import authorizing
 from engine.authorization.executed import CommandContext
 from engine.cards.card import declared_remaining
-from engine.commands import Authorize
+from engine.commands import Authorize, Evaluate
 from engine.decision.amounts import stand_in_minor
 from engine.decision.delegation import EndpointResult, Question
 from engine.limits import CONSULTATIONS_MAX, STAND_IN_MARGIN_MS
@@ -38,6 +38,10 @@ class ProgrammeCalls(Protocol):
 
     def grant(self, programme_id: str, request: StandInRequest) -> Awaitable[Grant | None]:
         """Ask the programme's owner for exposure; ``None`` when the owner does not answer in time."""
+
+    def preview(self, programme_id: str, request: StandInRequest) -> Awaitable[Grant | None]:
+        """Ask the programme's owner for the grant that it would give now, without a reservation; ``None``
+        when the owner does not answer in time."""
 
     def end_outage(self, programme: Programme) -> None:
         """End the outage in ``programme``, if any: the endpoint has given a usable answer."""
@@ -70,6 +74,8 @@ class Consultations:
         """Start a consultation if the programme must be asked before the decision; returns whether it must.
         The command is admitted again afterwards. Requires that the command's state is in memory."""
         command = pending.command
+        if isinstance(command, Evaluate) and command.stand_in:
+            command = command.request
         if (
             not isinstance(command, Authorize)
             or pending.endpoint_result is not None
@@ -119,6 +125,8 @@ class Consultations:
 
     async def _answer(self, pending: Pending, programme: Programme, question: Question) -> EndpointResult:
         command = pending.command
+        if isinstance(command, Evaluate):
+            return await self._preview(command.request, programme)
         assert isinstance(command, Authorize), "only authorizations are delegated"
         remaining_ms = int((pending.deadline - self._clock.monotonic()) * 1000)
         timeout_ms = min(programme.config.decision_timeout_ms, remaining_ms - STAND_IN_MARGIN_MS)
@@ -141,22 +149,32 @@ class Consultations:
         stand-ins of one card do not use the same money."""
         assert trigger is not None, "the programme gave no usable answer"
         actor = self._activation.cards.get(command.card_id)
-        amount_minor = stand_in_minor(command)
-        declared_minor = None if actor is None else declared_remaining(actor.card)
-        pledged_minor = 0 if actor is None else actor.pledged_minor
-        request = StandInRequest(
-            command.id,
-            command.card_id,
-            amount_minor,
-            command.currency,
-            command.mcc,
-            trigger,
-            None if declared_minor is None else max(0, declared_minor - pledged_minor),
-        )
+        request = _stand_in_request(command, trigger, actor)
         if actor is None:
             return await self._programme_calls.grant(programme.config.id, request)
-        actor.pledged_minor += amount_minor
+        actor.pledged_minor += request.amount_minor
         try:
             return await self._programme_calls.grant(programme.config.id, request)
         finally:
-            actor.pledged_minor -= amount_minor
+            actor.pledged_minor -= request.amount_minor
+
+    async def _preview(self, command: Authorize, programme: Programme) -> EndpointResult:
+        """The result of a call that times out, without the call, a reservation or a pledge."""
+        request = _stand_in_request(command, "timeout", self._activation.cards.get(command.card_id))
+        granted = await self._programme_calls.preview(programme.config.id, request)
+        return EndpointResult(trigger="timeout", grant=granted)
+
+
+def _stand_in_request(command: Authorize, trigger: Trigger, actor: CardActor | None) -> StandInRequest:
+    """The request for exposure; amounts that pending stand-ins of the card have pledged are not available."""
+    declared_minor = None if actor is None else declared_remaining(actor.card)
+    pledged_minor = 0 if actor is None else actor.pledged_minor
+    return StandInRequest(
+        command.id,
+        command.card_id,
+        stand_in_minor(command),
+        command.currency,
+        command.mcc,
+        trigger,
+        None if declared_minor is None else max(0, declared_minor - pledged_minor),
+    )

@@ -13,7 +13,7 @@ import structlog
 
 from actors.batcher import Batcher
 from actors.ids import new_id_beside
-from engine.commands import Command, EndOutage, GrantStandIns
+from engine.commands import Command, EndOutage, GrantStandIns, PreviewStandIn
 from engine.ids import key_of
 from engine.limits import REST_DEADLINE_MS, STAND_IN_REQUESTS_MAX, STAND_IN_TIMEOUT_MS
 from engine.programmes.programme import Programme
@@ -53,6 +53,14 @@ class ExposureClient:
         call = _GrantCall(request, asyncio.get_running_loop().time())
         await self._batcher(programme_id).add((call,))
         return call.grant
+
+    async def preview(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        """The grant that the owner would give now, without a reservation; ``None`` when the owner does not
+        answer in time."""
+        id_ = self._fresh_id(programme_id)
+        command = PreviewStandIn(id=id_, command_key=key_of(id_), programme_id=programme_id, ask=request)
+        reply = await self._submit(command, STAND_IN_TIMEOUT_MS)
+        return reply.grants[0] if isinstance(reply, Granted) else None
 
     def end_outage(self, programme: Programme) -> None:
         """End the outage in ``programme``, if any. One command at a time for each programme."""

@@ -24,5 +24,8 @@ class RemoteProgrammeCalls:
     def grant(self, programme_id: str, request: StandInRequest) -> Awaitable[Grant | None]:
         return self._exposure.grant(programme_id, request)
 
+    def preview(self, programme_id: str, request: StandInRequest) -> Awaitable[Grant | None]:
+        return self._exposure.preview(programme_id, request)
+
     def end_outage(self, programme: Programme) -> None:
         self._exposure.end_outage(programme)

@@ -50,6 +50,8 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "update_card": Permission("cards:write"),
     "replace_card": Permission("cards:write"),
     "get_card_balance": Permission("cards:read"),
+    "evaluate_card": Permission("cards:read"),
+    "get_card_headroom": Permission("cards:read"),
     "get_declared_balance": Permission("stip:read", "admin"),
     "declare_balance": Permission("stip:write", "admin"),
     "create_reveal_session": Permission(REVEAL),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, StringConstraints, model_validator
 
@@ -32,11 +32,12 @@ _NEEDED_BY = {"cvv2_presented": ("cvv2",), "cavv_presented": ("auth_value", "thr
 assert set(_NEEDED_BY) <= set(get_args(Scenario))
 
 
-class SpendInput(Input):
-    """One authorization to be sent for a card."""
+EntryMode = Literal["contactless", "chip", "magstripe", "manual"]
 
-    card_id: Id
-    """A card id, never a card number."""
+
+class PurchaseInput(Input):
+    """One authorization: the members of simulated spends and of dry runs."""
+
     amount: MoneyInput
     """0 is an account verification. The decision declines a currency other than the card's."""
     merchant_amount: MerchantMoneyInput | None = None
@@ -44,7 +45,7 @@ class SpendInput(Input):
     mcc: Mcc
     merchant_name: Annotated[Text100, example("Corner Shop")]
     channel: Channel
-    entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
+    entry_mode: EntryMode | None = None
     """How the terminal gets the card's data (`pos` and `atm`). `magstripe`: the message carries track 2 with
     its CVV1. `chip` and `contactless`: track 2 with the chip's own value, and EMV data. `manual` or left out:
     number and expiry only.
@@ -74,7 +75,7 @@ class SpendInput(Input):
     """The acquirer's id of the merchant (ISO 8583 DE42)."""
 
     @model_validator(mode="after")
-    def _scenario(self) -> SpendInput:
+    def _scenario(self) -> Self:
         for name in _NEEDED_BY.get(self.scenario or "", ()):
             if getattr(self, name) is None:
                 raise broken("missing", f"The scenario {self.scenario} needs this member.", at=f"/{name}")
@@ -88,6 +89,13 @@ class SpendInput(Input):
             )
         require_conversion(self.amount, self.merchant_amount)
         return self
+
+
+class SpendInput(PurchaseInput):
+    """One authorization to be sent for a card."""
+
+    card_id: Id
+    """A card id, never a card number."""
 
 
 def require_conversion(amount: MoneyInput, merchant_amount: MerchantMoneyInput | None) -> None:

@@ -82,18 +82,25 @@ def decision_inputs(
     )
 
 
-def question(command: Authorize, context: CommandContext, now_ms: int) -> Question | None:
-    """The request to the endpoint of a delegated programme that must precede the decision, or ``None``.
+def present_inputs(context: CommandContext, now_ms: int, command: Authorize) -> Inputs:
+    """The inputs of a decision about ``command`` that is not made.
 
     Changes nothing: expired holds are subtracted from the held amount and stay open.
     """
-    if context.programme.decisioning != "delegated" or context.endpoint_result is not None:
-        return None
     inputs = decision_inputs(context, now_ms, (), command)
     expired = context.account.expired_holds(now_ms) if context.account is not None else ()
-    if expired:
-        held_minor = inputs.held_minor - sum(hold.amount_minor for hold in expired)
-        inputs = msgspec.structs.replace(inputs, held_minor=held_minor)
+    if not expired:
+        return inputs
+    held_minor = inputs.held_minor - sum(hold.amount_minor for hold in expired)
+    return msgspec.structs.replace(inputs, held_minor=held_minor)
+
+
+def question(command: Authorize, context: CommandContext, now_ms: int) -> Question | None:
+    """The request to the endpoint of a delegated programme that must precede the decision, or ``None``.
+    Changes nothing."""
+    if context.programme.decisioning != "delegated" or context.endpoint_result is not None:
+        return None
+    inputs = present_inputs(context, now_ms, command)
     if not must_call_endpoint(command, inputs, context.rules):
         return None
     raised = _raised(context, inputs)

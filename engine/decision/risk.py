@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from engine.commands import Authorize
 from engine.money import HOME_COUNTRY
 
@@ -63,6 +65,14 @@ def score(command: Authorize, cvv2_failures: int) -> int:
     if command.amount_minor >= HIGH_AMOUNT_MINOR:
         points += 15
     return min(points, 100)
+
+
+def amount_limit_minor(command: Authorize, cvv2_failures: int) -> int | None:
+    """The largest amount that the score of ``command`` lets through; ``None`` if it blocks no amount."""
+    if score(msgspec.structs.replace(command, amount_minor=HIGH_AMOUNT_MINOR), cvv2_failures) < BLOCK_FROM:
+        return None
+    blocked = score(msgspec.structs.replace(command, amount_minor=1), cvv2_failures) >= BLOCK_FROM
+    return 0 if blocked else HIGH_AMOUNT_MINOR - 1
 
 
 def action(points: int) -> str:

@@ -38,10 +38,12 @@ from engine.commands import (
     CreateCard,
     CreateCardRule,
     DeclareBalance,
+    Evaluate,
     Expire,
     Load,
     Present,
     ReadBalance,
+    ReadHeadroom,
     ReplaceCard,
     Reverse,
     ReverseTransfer,
@@ -49,6 +51,7 @@ from engine.commands import (
     Transfer,
 )
 from engine.execution.changing_rules import change_card_rules
+from engine.execution.dry_run import evaluate, read_headroom
 from engine.execution.issuing import change, set_cardholder_status
 from engine.execution.replacing import replace
 from engine.execution.transfers import execute_transfer
@@ -85,6 +88,10 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
         return _declare_balance(command, card, now_ms)
     if isinstance(command, _TRANSFERS):
         return execute_transfer(command, context, now_ms)
+    if isinstance(command, Evaluate):
+        return evaluate(command, context, now_ms)
+    if isinstance(command, ReadHeadroom):
+        return read_headroom(command, context, now_ms)
     assert isinstance(command, ReadBalance)
     return Executed(Done(200, balance_view(context.account, card.id, card.currency, now_ms)))
 

@@ -14,6 +14,7 @@ from engine.commands import (
     CreateProgrammeRule,
     EndOutage,
     GrantStandIns,
+    PreviewStandIn,
     ProgrammeChange,
     SetStandInPolicy,
 )
@@ -68,6 +69,8 @@ def execute_programme(command: ProgrammeChange, programme: Programme, now_ms: in
         return change_programme_rules(command, programme, now_ms)
     if isinstance(command, GrantStandIns):
         return grant_stand_ins(command, programme, now_ms)
+    if isinstance(command, PreviewStandIn):
+        return preview_stand_in(command, programme, now_ms)
     return end_outage(command, programme, now_ms)
 
 
@@ -134,6 +137,13 @@ def grant_stand_ins(command: GrantStandIns, programme: Programme, now_ms: int) -
         return ProgrammeExecuted(Granted(grants))
     after = msgspec.structs.replace(programme, seq=programme.seq + 1, outage=outage)
     return ProgrammeExecuted(Granted(grants), after)
+
+
+def preview_stand_in(command: PreviewStandIn, programme: Programme, now_ms: int) -> ProgrammeExecuted:
+    """The grant for one request at ``now_ms``; the budget and the outage stay as they are."""
+    policy, outage_id = programme.config.stand_in, derive(command.id, Derived.OUTAGE)
+    _, grants = grant(policy, programme.outage, (command.ask,), outage_id, now_ms)
+    return ProgrammeExecuted(Granted(grants))
 
 
 def end_outage(command: EndOutage, programme: Programme, now_ms: int) -> ProgrammeExecuted:

@@ -40,6 +40,8 @@ class CompiledRule(NamedTuple):
     decline_reason: str
     detail: str
     conditions: tuple[CompiledCondition, ...]
+    when: tuple[Condition, ...]
+    """The conditions as the issuer wrote them."""
 
 
 @lru_cache(maxsize=RULE_SETS_MAX)
@@ -50,7 +52,7 @@ def compile_rule(rule: Rule) -> CompiledRule:
         conditions += (CompiledCondition(UNAUTHENTICATED, bool, _flag, f"{UNAUTHENTICATED} eq true"),)
     reason = "rule_declined" if rule.action == "decline" else "authentication_required"
     label = f"rule:{rule.id}@{rule.version}"
-    return CompiledRule((rule.id, rule.version), label, reason, rule.reason, conditions)
+    return CompiledRule((rule.id, rule.version), label, reason, rule.reason, conditions, rule.when)
 
 
 def compile_condition(condition: Condition) -> CompiledCondition:

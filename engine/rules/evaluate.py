@@ -19,7 +19,7 @@ from engine.rules.compile import (
     Source,
     compile_rule,
 )
-from engine.rules.model import Rule, Velocity, in_order
+from engine.rules.model import Condition, Rule, Velocity, in_order
 from engine.rules.observed import Observed, RuleName, RulesInForce
 from engine.rules.velocity import DISTINCT, Counted, History, filter_of
 from engine.trace import TraceStep
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Versions: TypeAlias = Mapping[RuleName, Rule]
 """Rules by id and version."""
-_BoundCondition: TypeAlias = tuple[int, Predicate, Callable[[Any], Any] | None, str]
+BoundCondition: TypeAlias = tuple[int, Predicate, Callable[[Any], Any] | None, str]
 _Read: TypeAlias = "Callable[[Authorize, Inputs, int], Any]"
 
 
@@ -41,7 +41,9 @@ class BoundRule(NamedTuple):
     label: str
     decline_reason: str
     detail: str
-    conditions: tuple[_BoundCondition, ...]
+    conditions: tuple[BoundCondition, ...]
+    when: tuple[Condition, ...]
+    """The conditions as the issuer wrote them, in the same order; for headroom."""
 
 
 class RuleSet(NamedTuple):
@@ -160,7 +162,7 @@ def _rule_set(active: tuple[CompiledRule, ...], shadow: tuple[CompiledRule, ...]
 
 def _bind(rule: CompiledRule, sources: Mapping[Source, int]) -> BoundRule:
     conditions = tuple((sources[each.source], each.holds, each.show, each.text) for each in rule.conditions)
-    return BoundRule(rule.name, rule.label, rule.decline_reason, rule.detail, conditions)
+    return BoundRule(rule.name, rule.label, rule.decline_reason, rule.detail, conditions, rule.when)
 
 
 def _reader(source: Source, velocities: Mapping[Velocity, int]) -> _Read:

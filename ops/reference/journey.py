@@ -234,7 +234,12 @@ def _side_paths(api: Client, card: Card) -> None:
 
 
 def _sale(api: Client, card: Card) -> None:
-    sale = api.simulations.spend(**_spend(card, "42.50"))["simulation_id"]
+    spend = _spend(card, "42.50")
+    api.cards.headroom(card["id"], mcc=spend["mcc"], channel=spend["channel"], entry_mode="contactless")
+    api.cards.evaluate(
+        card["id"], amount=eur("250.01"), mcc="5462", merchant_name="Corner Bakery", channel="pos"
+    )
+    sale = api.simulations.spend(**spend)["simulation_id"]
     api.simulations.wait(sale)
     api.simulations.wait(api.simulations.increment(sale, eur("10.00"))["simulation_id"])
     api.simulations.wait(api.simulations.reverse(sale, eur("2.50"))["simulation_id"])

@@ -107,6 +107,8 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/retire", None),
         ("GET", f"/v1/settlement-reports?date=2026-01-01&programme_id={ids['programs']}", None),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
+        ("POST", f"/v1/cards/{ids['cards']}/evaluate", spend | {"merchant_name": "M"}),
+        ("GET", f"/v1/cards/{ids['cards']}/headroom?mcc=5411&channel=pos", None),
         ("POST", f"/v1/cards/{ids['cards']}/reveal-sessions", None),
         ("GET", f"/v1/transactions/{ids['transactions']}", None),
         ("POST", f"/v1/transactions/{ids['transactions']}/replay", None),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.instant import DAY_MS, day_label, to_datetime, to_ms, to_text, zone_names
+from engine.instant import DAY_MS, day_end_ms, day_label, to_datetime, to_ms, to_text, zone_names
 
 HOUR_MS = 3_600_000
 instants = st.integers(to_ms(datetime(1980, 1, 1, tzinfo=UTC)), to_ms(datetime(2100, 1, 1, tzinfo=UTC)))
@@ -89,6 +89,16 @@ def test_day_changes_at_midnight() -> None:
     assert day_label(midnight - 1, "Europe/Dublin") == "2026-10-25"
     assert day_label(midnight, "Europe/Dublin") == "2026-10-26"
     assert timedelta(milliseconds=DAY_MS) == timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    "zone_name", ["UTC", "Europe/Dublin", "America/New_York", "Asia/Beirut", "Australia/Lord_Howe"]
+)
+def test_day_ends_where_the_next_label_begins(zone_name: str) -> None:
+    at = ms("2026-01-01T12:00:00+00:00")
+    for label in {day_label(at + day * DAY_MS, zone_name) for day in range(366)}:
+        end_ms = day_end_ms(label, zone_name)
+        assert day_label(end_ms - 1, zone_name) == label < day_label(end_ms, zone_name)
 
 
 def test_zone_names_are_iana_places() -> None:

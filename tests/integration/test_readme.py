@@ -21,6 +21,7 @@ GUIDES = ROOT / "ops/docs/guides"
 ORDER = (
     "README",
     "cards",
+    "headroom",
     "records",
     "accounts",
     "rules",

@@ -198,6 +198,40 @@ class SpendFields(TypedDict):
     merchant_id: NotRequired[str]
 
 
+class DryRunFields(TypedDict):
+    """An authorization to evaluate: the members of a spend, and stated results of checks."""
+
+    card_id: NotRequired[str]
+    amount: Money
+    merchant_amount: NotRequired[Money]
+    mcc: str
+    merchant_name: str
+    channel: Channel
+    entry_mode: NotRequired[EntryMode]
+    scenario: NotRequired[str]
+    approved_amount: NotRequired[Money]
+    cvv2: NotRequired[str]
+    auth_value: NotRequired[str]
+    threeds_ref: NotRequired[str]
+    mit: NotRequired[bool]
+    kind: NotRequired[Literal["purchase", "refund"]]
+    merchant_country: NotRequired[str]
+    merchant_id: NotRequired[str]
+    stand_in: NotRequired[bool]
+    cvv2_result: NotRequired[Literal["match", "mismatch"]]
+    authentication_result: NotRequired[Literal["present", "valid", "invalid"]]
+
+
+class HeadroomQuery(TypedDict):
+    """The merchant for which headroom is read."""
+
+    mcc: str
+    channel: Channel
+    merchant_country: NotRequired[str]
+    entry_mode: NotRequired[EntryMode]
+    merchant_id: NotRequired[str]
+
+
 class ForcePostFields(TypedDict):
     """A force post to simulate: a presentment without prior authorization."""
 

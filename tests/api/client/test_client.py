@@ -30,6 +30,8 @@ from api.authorization_rules.views import RuleView, VersionView
 from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
+from api.cards.dry_run_models import AsOfView, BindingView, DryRunInput, DryRunView, HeadroomView, LimitView
+from api.cards.dry_run_models import HeadroomQuery as HeadroomQueryModel
 from api.cards.inputs import CardChange, CardInput
 from api.cards.views import BalanceView, CardView
 from api.events.routes import EventView
@@ -102,6 +104,13 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (inputs.RuleChange, RuleChangeInput),
     (records.RuleScope, ScopeInput),
     (records.RuleCondition, ConditionView),
+    (records.DryRun, DryRunView),
+    (records.AsOf, AsOfView),
+    (records.Headroom, HeadroomView),
+    (records.Binding, BindingView),
+    (records.Limit, LimitView),
+    (inputs.DryRunFields, DryRunInput),
+    (inputs.HeadroomQuery, HeadroomQueryModel),
     (records.Acceptance, AcceptanceView),
     (records.Simulation, SimulationView),
     (records.FollowUp, ChildView),

@@ -69,6 +69,8 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}": card["id"],
         "/v1/cards/{id}/balance": card["id"],
         "/v1/cards/{id}/cvv2": card["id"],
+        "/v1/cards/{id}/evaluate": card["id"],
+        "/v1/cards/{id}/headroom": card["id"],
         "/v1/cards/{id}/replace": card["id"],
         "/v1/cards/{id}/reveal-sessions": card["id"],
         "/v1/exports/{id}": export["id"],

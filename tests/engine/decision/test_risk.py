@@ -44,3 +44,24 @@ def test_score_is_the_sum_of_its_points(parts: dict[str, Any], failures: int, po
 )
 def test_action_depends_on_the_score(points: int, action: str) -> None:
     assert risk.action(points) == action
+
+
+@pytest.mark.parametrize(
+    ("parts", "failures", "limit_minor"),
+    [
+        ({}, 0, None),
+        ({"channel": "moto", "mcc": "7995", "merchant_country": "US"}, 0, 499_999),
+        ({"channel": "moto", "mcc": "7995", "merchant_country": "US"}, 1, 499_999),
+        ({"channel": "moto", "mcc": "7995", "merchant_country": "US"}, 2, 0),
+    ],
+)
+def test_amounts_below_the_limit_are_not_blocked(
+    parts: dict[str, Any], failures: int, limit_minor: int | None
+) -> None:
+    assert risk.amount_limit_minor(authorize(amount_minor=700_000, **parts), failures) == limit_minor
+    if limit_minor:
+        points = [
+            risk.score(authorize(amount_minor=minor, **parts), failures)
+            for minor in (1, limit_minor, limit_minor + 1)
+        ]
+        assert [risk.action(each) == "block" for each in points] == [False, False, True]

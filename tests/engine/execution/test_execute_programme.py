@@ -30,6 +30,7 @@ from tests.support.engine.build import (
     governed,
     grant_stand_ins,
     policy,
+    preview_stand_in,
     programme,
     set_policy,
 )
@@ -232,6 +233,24 @@ def test_refused_exposure_in_an_outage_is_not_journaled() -> None:
     executed = execute_programme(grant_stand_ins(8, (ask(1, amount_minor=9_001),)), in_outage(), LATER_MS)
     assert executed.after is None
     assert executed.reply == Granted((Grant("max_amount_exceeded", OUTAGE, 1_000, 10_000),))
+
+
+@pytest.mark.parametrize("amount_minor", [1_000, 9_000, 9_001])
+@pytest.mark.parametrize("outage", [False, True])
+def test_preview_is_the_next_grant_and_changes_nothing(amount_minor: int, outage: bool) -> None:
+    before = in_outage() if outage else governed(stand_in=policy())
+    asked = ask(1, amount_minor=amount_minor)
+    preview = execute_programme(preview_stand_in(7, asked), before, LATER_MS)
+    granted = execute_programme(grant_stand_ins(7, (asked,)), before, LATER_MS)
+    assert (preview.after, preview.events) == (None, ())
+    assert isinstance(preview.reply, Granted)
+    assert isinstance(granted.reply, Granted)
+    (shown,), (given,) = preview.reply.grants, granted.reply.grants
+    assert (shown.rule, shown.used_minor, shown.limit_minor) == (
+        given.rule,
+        given.used_minor,
+        given.limit_minor,
+    )
 
 
 def test_outage_ends_once() -> None:

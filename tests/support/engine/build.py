@@ -21,9 +21,12 @@ from engine.commands import (
     CreateProgramme,
     DeclareBalance,
     EndOutage,
+    Evaluate,
     GrantStandIns,
     Load,
+    PreviewStandIn,
     ReadBalance,
+    ReadHeadroom,
     ReplaceCard,
     ReverseTransfer,
     SetCardholderStatus,
@@ -306,6 +309,32 @@ def read_balance(number: int = 1, **parts: Any) -> ReadBalance:
     return msgspec.structs.replace(made, **parts)
 
 
+def evaluate(number: int = 1, **parts: Any) -> Evaluate:
+    """A dry run of ``authorize()``."""
+    made = Evaluate(
+        id=an_id(0xE0_0000 + number),
+        command_key=key(0xE0_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        request=authorize(number),
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def read_headroom(number: int = 1, **parts: Any) -> ReadHeadroom:
+    """The headroom for a purchase in an Irish shop."""
+    made = ReadHeadroom(
+        id=an_id(0xF0_0000 + number),
+        command_key=key(0xF0_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        request=authorize(number),
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
 def create_programme(number: int = 1, **parts: Any) -> CreateProgramme:
     """The creation of a programme; ``parts`` are members of its configuration."""
     id_ = parts.pop("id", an_id(0x60_0000 + number))
@@ -356,6 +385,16 @@ def grant_stand_ins(
         command_key=key(0x90_0000 + number),
         programme_id=programme_id,
         asks=asks,
+    )
+
+
+def preview_stand_in(number: int, asked: StandInRequest, programme_id: str = PROGRAMME) -> PreviewStandIn:
+    """A preview of the grant for one request."""
+    return PreviewStandIn(
+        id=an_id(0xA1_0000 + number),
+        command_key=key(0xA1_0000 + number),
+        programme_id=programme_id,
+        ask=asked,
     )
 
 

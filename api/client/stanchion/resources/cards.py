@@ -128,6 +128,16 @@ class Cards(Resource[AnyTransport]):
         """The posted, held and available amounts."""
         return Call(id_)
 
+    @operation("POST", "/v1/cards/{id}/evaluate")
+    def evaluate(self, id_: str, **fields: Unpack[inputs.DryRunFields]) -> Call[records.DryRun]:
+        """The decision on an authorization as it would be made now. Nothing changes."""
+        return Call(id_, body=fields)
+
+    @operation("GET", "/v1/cards/{id}/headroom")
+    def headroom(self, id_: str, **query: Unpack[inputs.HeadroomQuery]) -> Call[records.Headroom]:
+        """The largest amount that the card can spend at a merchant now, and the rule that binds it."""
+        return Call(id_, query=query)
+
     @operation("POST", "/v1/simulated-loads")
     def load(
         self, id_: str, amount: records.Money, *, idempotency_key: str | None = None

@@ -124,6 +124,9 @@ class SimulatedProgrammes:
     async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
         return await self.exposure.grant(programme_id, request)
 
+    async def preview(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        return await self.exposure.preview(programme_id, request)
+
     def end_outage(self, programme: Programme) -> None:
         self.exposure.end_outage(programme)
 

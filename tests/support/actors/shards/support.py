@@ -24,7 +24,14 @@ from engine.limits import ACTIVE_CARDS_MAX
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest
 from engine.replies import Done, Granted, IdempotencyClaim, Reply, WireAnswer
-from tests.support.engine.build import NOW_MS, create_card, create_programme, grant_stand_ins, load
+from tests.support.engine.build import (
+    NOW_MS,
+    create_card,
+    create_programme,
+    grant_stand_ins,
+    load,
+    preview_stand_in,
+)
 
 ALL_SHARDS = range(256)
 PATIENCE_MS = 3_000
@@ -135,6 +142,13 @@ class FakeProgrammes:
         )
         return reply.grants[0] if isinstance(reply, Granted) else None
 
+    async def preview(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        if self.owner_away:
+            return None
+        command = preview_stand_in(next(self._numbers), request, programme_id)
+        reply = await self._cluster.owner(programme_id).execute_one(command)
+        return reply.grants[0] if isinstance(reply, Granted) else None
+
     def end_outage(self, programme: Programme) -> None:
         if programme.outage is not None:
             self._cluster.ending.append((programme.config.id, programme.outage.id))
@@ -147,6 +161,9 @@ class NoProgrammeCalls:
         raise AssertionError("no programme is delegated")
 
     async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        raise AssertionError("no programme is delegated")
+
+    async def preview(self, programme_id: str, request: StandInRequest) -> Grant | None:
         raise AssertionError("no programme is delegated")
 
     def end_outage(self, programme: Programme) -> None:
