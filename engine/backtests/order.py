@@ -7,8 +7,8 @@ commands in one millisecond, the stored inputs say which version of the account 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -30,34 +30,55 @@ def account_version(inputs: str) -> int:
     return int(values[index]) if len(values) > index else 0
 
 
+class AccountVersion(Protocol):
+    """The owner of an account, in memory."""
+
+    @property
+    def account_version(self) -> int:
+        """The version of the account after the last command."""
+
+
 class CommandQueues:
     """The next commands of each card of an account, in the order of the journal."""
 
     def __init__(self, card_ids: Iterable[str]) -> None:
         self._waiting: dict[str, deque[Entry]] = {id_: deque() for id_ in card_ids}
         self._incomplete = set(self._waiting)
+        self._last: dict[str, int] = dict.fromkeys(self._waiting, 0)
         self._seen: dict[str, int] = {}
         """The account's version that the next command of a card saw."""
 
-    def add(self, card_id: str, entries: Iterable[Entry], *, complete: bool) -> None:
+    def add(self, card_id: str, entries: Sequence[Entry], complete: bool) -> None:
         """Add the next commands of a card; ``complete`` if no more follow."""
         self._waiting[card_id].extend(entries)
+        if entries:
+            self._last[card_id] = entries[-1].seq
         if complete:
             self._incomplete.discard(card_id)
+
+    def last_seq(self, card_id: str) -> int:
+        """The number of the last command of a card that was added; 0 before the first."""
+        return self._last[card_id]
 
     def starving(self) -> list[str]:
         """The cards whose next command is not known yet."""
         return [id_ for id_ in self._incomplete if not self._waiting[id_]]
 
-    def pop(self, version: int) -> Entry | None:
-        """The next command of all cards, none of which is starving; ``None`` at the end. ``version`` is the
-        account's version before it."""
-        heads = [queue[0] for queue in self._waiting.values() if queue]
-        if not heads:
-            return None
-        chosen = heads[0] if len(heads) == 1 else self._next_of(heads, version)
-        self._seen.pop(chosen.card_id, None)
-        return self._waiting[chosen.card_id].popleft()
+    def ready(self, account: AccountVersion) -> Iterator[Entry]:
+        """The next commands in order, until the next one of a card is not known yet, or none is left. Give
+        each to ``account`` before you take the next one."""
+        if len(self._waiting) == 1:
+            [queue] = self._waiting.values()
+            yield from queue
+            queue.clear()
+            return
+        while not self.starving():
+            heads = [queue[0] for queue in self._waiting.values() if queue]
+            if not heads:
+                return
+            chosen = heads[0] if len(heads) == 1 else self._next_of(heads, account.account_version)
+            self._seen.pop(chosen.card_id, None)
+            yield self._waiting[chosen.card_id].popleft()
 
     def _next_of(self, heads: list[Entry], version: int) -> Entry:
         ranks = [self._rank(head, version) for head in heads]
