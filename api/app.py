@@ -19,6 +19,8 @@ from api.access.rate_limits import RateLimits
 from api.accounts import entries as ledger_entries
 from api.accounts import routes as accounts
 from api.audit_log import routes as audit_log
+from api.backtests import download as backtest_download
+from api.backtests import routes as backtests
 from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
@@ -64,6 +66,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     declared_balance.router,
     transactions.router,
     exports.router,
+    backtests.router,
+    backtest_download.router,
     settlement.router,
     accounts.router,
     transfers.router,

@@ -327,7 +327,7 @@ EXPORT_POLL_SECONDS: Final = 0.5
 """Interval at which an API server looks for exports to write; it writes one at a time."""
 BACKTEST_WINDOW_DAYS_MAX: Final = 92
 BACKTESTS_OPEN_MAX: Final = 4
-"""Back-tests of one tenant and mode that wait or run."""
+"""Back-tests of one tenant, in both modes, that wait or run."""
 BACKTEST_RANGE_CARDS: Final = 200
 """Cards in one range, the unit of work of a back-test."""
 BACKTEST_ROWS_READ: Final = 2_048
@@ -349,6 +349,10 @@ BACKTEST_LEASE_SECONDS: Final = 15
 """Time without progress after which another process continues a back-test or a range."""
 BACKTEST_ATTEMPTS_MAX: Final = 3
 """Attempts at one range."""
+BACKTEST_SECONDS_MAX: Final = 6 * 3_600
+"""Longest time of one back-test."""
+BACKTEST_POLL_SECONDS: Final = 0.5
+"""Interval at which an API server looks for back-tests to lead."""
 BACKTEST_TASK_SECONDS: Final = 20.0
 """Longest time of one task, which then ends so that those of other tenants get their turn."""
 BACKTESTS_AT_ONCE: Final = 4

@@ -46,7 +46,7 @@ class HistoryReader:
         rows = await self._database.fetch("cards_of_range", programme_id, product_id, *bounds)
         accounts = {row["account_id"] for row in rows if row["account_id"] is not None}
         alone = [row["id"] for row in rows if row["account_id"] is None]
-        sharing = await self._database.fetch("cards_of_accounts", accounts) if accounts else []
+        sharing = await self._database.fetch("cards_of_accounts", list(accounts)) if accounts else []
         chains = await self._database.fetch("replacement_chains", alone) if alone else []
         members: dict[str, list[tuple[str, bool]]] = {}
         for row in (*sharing, *chains):
