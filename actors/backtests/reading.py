@@ -87,16 +87,12 @@ class HistoryReader:
         """The commands of each card after a number, and whether those are all."""
         limit = max(ROWS_OF_CARD_MIN, BACKTEST_ROWS_READ // max(1, len(after)))
         ids, numbers = [id_ for id_, _ in after], [number for _, number in after]
-        rows = await self._database.fetch(
-            "load_commands", ids, numbers, self._backtest.until_ms, limit
-        )
+        rows = await self._database.fetch("load_commands", ids, numbers, self._backtest.until_ms, limit)
         found: dict[str, list[Entry]] = {id_: [] for id_ in ids}
         for number, *row in rows:
             id_ = ids[number - 1]
             found[id_].append(Entry(id_, *row))
-        return {
-            id_: _without_gaps(found[id_], number, limit) for id_, number in after
-        }
+        return {id_: _without_gaps(found[id_], number, limit) for id_, number in after}
 
 
 def _without_gaps(entries: list[Entry], after: int, limit: int) -> tuple[list[Entry], bool]:
@@ -114,5 +110,3 @@ def _unit(cards: list[tuple[str, bool]]) -> Unit:
 
 def _first_covered(cards: list[tuple[str, bool]]) -> str:
     return min(id_ for id_, covered in cards if covered)
-
-

@@ -75,9 +75,7 @@ class BacktestStore:
             return None
         row = rows[0]
         plan = _decode_plan(row["plan"])
-        return Backtest(
-            self._id, row["programme_id"], plan, row["until_ms"], row["settled_in"], row["flips"]
-        )
+        return Backtest(self._id, row["programme_id"], plan, row["until_ms"], row["settled_in"], row["flips"])
 
     async def programmes(self, programme_id: str) -> ProgrammeVersions:
         """All versions of the programme."""

@@ -150,9 +150,7 @@ class Process:
         if not Vault.from_settings(self._settings, make=False).agrees(self._proof):
             raise VaultError("this node has other master keys: set STANCHION_MASTER_KEY on all nodes")
         settings = self._settings
-        return _import(self._factory)(
-            Context(settings, self._name, RayPeers(settings), RayTasks(settings))
-        )
+        return _import(self._factory)(Context(settings, self._name, RayPeers(settings), RayTasks(settings)))
 
 
 def _is_restarted() -> bool:

@@ -266,5 +266,3 @@ async def _total(services: Services, taken: Taken) -> Tally:
         last = rows[-1]["number"]
         await _extend(services, taken)
     return total
-
-

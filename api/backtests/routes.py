@@ -98,7 +98,9 @@ async def create_backtest(given: BacktestInput, call: KeyedCall) -> Response:
 
 
 @router.get(
-    "/v1/backtests", response_model=page_model("Backtests", BacktestView), responses=refusals("invalid-cursor")
+    "/v1/backtests",
+    response_model=page_model("Backtests", BacktestView),
+    responses=refusals("invalid-cursor"),
 )
 async def list_backtests(query: Annotated[PageQuery, Query()], call: ReadCall) -> Response:
     """List back-tests, newest first."""

@@ -143,9 +143,7 @@ def decision_effects(
     else:
         effects = opening_effects(command, decision, inputs, context)
     authorization_id = raised.id if raised is not None else command.id
-    return authorization_id, effects + _stand_in_effects(
-        command, decision, context.card, authorization_id
-    )
+    return authorization_id, effects + _stand_in_effects(command, decision, context.card, authorization_id)
 
 
 def _raised(context: CommandContext, inputs: Inputs) -> Authorization | None:

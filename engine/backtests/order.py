@@ -85,9 +85,7 @@ class CommandQueues:
         # A decision that saw a later version of the account follows the commands that made it.
         present = [(head.at_ms, rank) for head, rank in zip(heads, ranks, strict=True) if rank != _LATER]
         first = min(present) if present else (min(head.at_ms for head in heads), _LATER)
-        return next(
-            head for head, rank in zip(heads, ranks, strict=True) if (head.at_ms, rank) == first
-        )
+        return next(head for head, rank in zip(heads, ranks, strict=True) if (head.at_ms, rank) == first)
 
     def _rank(self, head: Entry, version: int) -> int:
         """The order in one millisecond: commands that do not concern the account, declines that saw this

@@ -159,9 +159,7 @@ def _same_answer(reply: Reply, stored: bytes) -> bool:
     )
 
 
-def _execute(
-    state: ReplayedState, command: CardCommand, row: Any, programmes: ProgrammeVersions
-) -> Executed:
+def _execute(state: ReplayedState, command: CardCommand, row: Any, programmes: ProgrammeVersions) -> Executed:
     at_ms = to_ms(row["recorded_at"])
     if isinstance(command, CreateCard):
         return state.issue(command, at_ms)
