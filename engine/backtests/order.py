@@ -18,7 +18,8 @@ _ACCOUNT_VERSION: Final = 18
 """Index of ``account_version`` in stored inputs, without the number of their layout."""
 _LAYOUTS_MAX: Final = 1_000
 """The first member of inputs is the number of their layout or, in the first layout, an instant."""
-_LATER: Final = 4
+_CONTINUES: Final = 4
+_LATER: Final = 5
 
 _decode: Final = msgspec.json.Decoder(list[Any]).decode
 
@@ -89,7 +90,10 @@ class CommandQueues:
 
     def _rank(self, head: Entry, version: int) -> int:
         """The order in one millisecond: commands that do not concern the account, declines that saw this
-        version, approvals that saw it, other changes of the account, and decisions that saw a later one."""
+        version, approvals that saw it, other changes of the account, replacements, which continue counters,
+        and decisions that saw a later version."""
+        if head.inputs is None and head.kind == "create_card":
+            return _CONTINUES if '"continues":' in head.command else 0
         if head.inputs is None:
             return 3 if head.concerns_account else 0
         seen = self._seen.get(head.card_id)

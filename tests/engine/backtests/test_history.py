@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -146,11 +147,46 @@ def controls_of(limits: Limits) -> tuple[Control, ...]:
     return tuple(controls)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(steps, min_size=1, max_size=40), limits, limits, st.booleans(), st.integers(0, 3))
 def test_both_runs_decide_as_a_naive_model(
     history: list[Any], before: Limits, after: Limits, assume_presented: bool, begin_days: int
 ) -> None:
+    compare(history, before, after, assume_presented, begin_days)
+
+
+def test_long_histories_are_decided_as_by_a_naive_model() -> None:
+    """Histories in which money is short, holds lapse, and limits change."""
+    flips = 0
+    for seed in range(150):
+        dice = random.Random(seed)
+        history = [("load", dice.randint(5_000, 20_000), "", 0, 0)]
+        history += [random_step(dice) for _ in range(60)]
+        before, after = random_limits(dice), random_limits(dice)
+        flips += compare(history, before, after, dice.random() < 0.5, dice.choice((0, 0, 5)))
+    assert flips > 1_000
+
+
+def random_step(dice: random.Random) -> Any:
+    kind = dice.choice(("buy", "buy", "buy", "present", "reverse", "load"))
+    amount = dice.randint(500, 2_000) if kind == "load" else dice.randint(100, 4_000)
+    minutes = dice.choice((0, 60, 600, 24 * 60, 3 * 24 * 60)) if dice.random() < 0.9 else 8 * 24 * 60
+    return kind, amount, dice.choice(MCCS), minutes, dice.randint(0, 9)
+
+
+def random_limits(dice: random.Random) -> Limits:
+    return Limits(
+        frozenset(dice.sample(MCCS, dice.choice((0, 0, 1)))),
+        dice.choice((None, 1_500, 3_000)),
+        dice.choice((None, None, 1, 3)),
+        dice.choice((None, None, 5_000)),
+    )
+
+
+def compare(
+    history: list[Any], before: Limits, after: Limits, assume_presented: bool, begin_days: int
+) -> int:
+    """Compare a back-test with the naive model; returns the number of flips."""
     owner = owner_of(*controls_of(before), funds_minor=0, timezone="UTC")
     moves, sales, done = [], {}, set()
     for kind, amount, mcc, minutes, pick in history:
@@ -182,6 +218,7 @@ def test_both_runs_decide_as_a_naive_model(
     buys = [move.sale for move in moves if move.kind == "buy" and move.at_ms >= from_ms]
     by_sale = dict(zip((msgspec.json.decode(e.command)["id"] for e in ids), buys, strict=True))
     assert {by_sale[flip.id]: flip.direction == "approved_to_declined" for flip in run.flips} == flips
+    return len(flips)
 
 
 # --- later messages ---------------------------------------------------------------------------------------
