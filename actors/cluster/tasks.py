@@ -7,10 +7,13 @@ low priority, to a shard host. Ray never repeats a task; its caller knows what h
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 from functools import cache
 from typing import Any, Final
 
 import ray
+import structlog
 from ray.exceptions import RayError, RayTaskError
 
 from actors.cluster.daemon_thread import in_daemon_thread
@@ -22,8 +25,12 @@ from actors.tasks import TaskFailedError, task_function
 from engine.limits import BACKTEST_NICENESS
 
 NAME: Final = "task"
+COLLECT_AFTER_OBJECTS: Final = 200_000
+"""Surplus of container allocations over deallocations that starts a garbage collection."""
 SHARE_OF_PROCESSORS: Final = 2
 """Tasks may use one processor in so many; decisions and the database need the others."""
+
+_log = structlog.get_logger(__name__)
 
 
 class RayTasks:
@@ -63,6 +70,10 @@ def run_task(function: str, settings: bytes, payload: bytes) -> bytes:
     apply_niceness(BACKTEST_NICENESS)
     own = Settings.from_json(settings)
     configure(own.var_dir, own.log_level, NAME)
+    _log.info("task_started", function=function, pid=os.getpid(), niceness=os.nice(0))
+    # Loaded objects stay, and histories have few cycles.
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER_OBJECTS)
 
     async def work() -> bytes:
         return await task_function(function)(own, payload)
