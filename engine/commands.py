@@ -15,6 +15,7 @@ from engine.controls import Control
 from engine.currencies import MerchantAmount
 from engine.programmes.programme import ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
+from engine.rules.model import Rule, RuleChange
 from engine.transfer import Direction, PostedTransfer, TransferKind
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
@@ -57,6 +58,9 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     merchant_country: str
     """ISO 3166-1 alpha-2, from the last two characters of DE43."""
     channel: Channel
+    merchant_id: str | None = None
+    """The acquirer's id of the merchant without padding (DE42). Commands from before it was recorded have
+    none."""
     kind: Literal["purchase", "refund"] = "purchase"
     entry_mode: EntryMode | None = None
     mit: bool = False
@@ -131,6 +135,8 @@ class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="pres
     mcc: str
     merchant_name: str
     merchant_country: str
+    merchant_id: str | None = None
+    """As in ``Authorize``."""
     arn: str | None
     """Acquirer reference number (DE48 tag 08)."""
     sequence: int
@@ -156,6 +162,8 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     merchant_name: str
     merchant_country: str
     channel: Channel
+    merchant_id: str | None = None
+    """As in ``Authorize``."""
     entry_mode: EntryMode | None = None
     approved: bool = True
     """Whether the merchant saw an approval (DE39 of the advice)."""
@@ -215,6 +223,8 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     cvk_generation: str
     state: Literal["unactivated", "active"]
     controls: tuple[Control, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    """The authorization rules of a replaced card, which now belong to its replacement."""
     cardholder_active: bool = True
     """``False``: the card declines until ``SetCardholderStatus`` activates its cardholder."""
     external_ref: str | None = None
@@ -274,6 +284,25 @@ class SetCardholderStatus(
     tenant_id: str
     live: bool
     active: bool
+
+
+class CreateCardRule(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_card_rule"):
+    """Create a rule of a card. ``id`` is the rule's id, on the shard of the card; ``rule`` has version 1 and
+    any state but ``retired``. The owner sets its times. The reply is ``rule_view``."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    rule: Rule
+
+
+class ChangeCardRule(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card_rule"):
+    """Change a rule of a card, or its state. A rule that is retired, or unknown, is refused (409)."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    change: RuleChange
 
 
 class DeclareBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="declare_balance"):
@@ -366,6 +395,28 @@ class SetStandInPolicy(_Command, frozen=True, omit_defaults=True, kw_only=True, 
     policy: StandInPolicy
 
 
+class CreateProgrammeRule(
+    _Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_programme_rule"
+):
+    """Create a rule of a programme or of a card product: as ``CreateCardRule``, on the programme's shard."""
+
+    programme_id: str
+    tenant_id: str
+    live: bool
+    rule: Rule
+
+
+class ChangeProgrammeRule(
+    _Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_programme_rule"
+):
+    """Change a rule of a programme or of a card product, or its state: as ``ChangeCardRule``."""
+
+    programme_id: str
+    tenant_id: str
+    live: bool
+    change: RuleChange
+
+
 class GrantStandIns(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="grant_stand_ins"):
     """Reserve exposure for several approvals in stand-in. If they start an outage, its id derives from
     ``id``."""
@@ -391,13 +442,22 @@ CardCommand = (
     | ReplaceCard
     | ChangeCard
     | SetCardholderStatus
+    | CreateCardRule
+    | ChangeCardRule
     | DeclareBalance
     | Load
     | Transfer
     | ReverseTransfer
     | ReadBalance
 )
-ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage
+ProgrammeChange = (
+    ChangeProgramme
+    | SetStandInPolicy
+    | CreateProgrammeRule
+    | ChangeProgrammeRule
+    | GrantStandIns
+    | EndOutage
+)
 """Changes of an existing programme."""
 ProgrammeCommand = CreateProgramme | ProgrammeChange
 Command = CardCommand | ProgrammeCommand
@@ -408,7 +468,14 @@ AuthorizationCommand = Authorize | Reverse | Present | Advise | Expire
 
 # The same as tuples: ``isinstance`` is faster with them, and runs for every command.
 AUTHORIZATION_COMMANDS: Final = (Authorize, Reverse, Present, Advise, Expire)
-PROGRAMME_CHANGES: Final = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutage)
+PROGRAMME_CHANGES: Final = (
+    ChangeProgramme,
+    SetStandInPolicy,
+    CreateProgrammeRule,
+    ChangeProgrammeRule,
+    GrantStandIns,
+    EndOutage,
+)
 PROGRAMME_COMMANDS: Final = (CreateProgramme, *PROGRAMME_CHANGES)
 _CREATIONS: Final = (CreateCard, CreateProgramme)
 

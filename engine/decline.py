@@ -30,6 +30,8 @@ RESPONSE_CODES: Final[dict[str, str]] = {
     "per_txn_cap_exceeded": "61",
     "per_day_count_exceeded": "65",
     "per_day_amount_exceeded": "61",
+    "rule_declined": "05",
+    "authentication_required": "65",
     "risk_blocked": "59",
     "insufficient_funds": "51",
     "programme_declined": "05",
@@ -49,7 +51,10 @@ DUPLICATE_CONFLICT: Final = "94"
 
 
 def response_code(reason: str, network: str) -> str:
-    """DE39 for a decline; a CVV2 mismatch is ``N7`` on Visa and ``05`` on Mastercard."""
+    """DE39 for a decline; a CVV2 mismatch is ``N7`` on Visa and ``05`` on Mastercard, a missing authentication
+    ``1A`` on Visa and ``65`` on Mastercard."""
     if reason == "cvv2_mismatch" and network != "visa":
         return "05"
+    if reason == "authentication_required" and network == "visa":
+        return "1A"
     return RESPONSE_CODES[reason]

@@ -173,6 +173,31 @@ CVV2_FAILURES_PER_DAY: Final = 5
 CARD_VALID_MONTHS: Final = 36
 """Time from a card's creation to its expiry."""
 
+# Authorization rules
+RULES_ACTIVE_MAX: Final = 50
+"""Active rules of one programme, card product or card: they are all evaluated in each of its decisions."""
+RULES_SHADOW_MAX: Final = 10
+"""Shadow rules of the same."""
+RULES_DRAFT_MAX: Final = 100
+"""Drafts of the same: the owner keeps them in memory."""
+RULE_CONDITIONS_MAX: Final = 16
+"""Conditions of one rule, and of the filter of one velocity."""
+RULE_VALUES_MAX: Final = 500
+"""Values in the list of one condition."""
+RULE_WINDOW_SECONDS_MIN: Final = 10
+RULE_WINDOW_SECONDS_MAX: Final = 90 * 86_400
+"""Bounds of a trailing window of a velocity."""
+VELOCITY_EXACT_MAX: Final = 1_024
+"""Purchases that one window of a velocity keeps one by one; older ones are merged into buckets."""
+VELOCITY_BUCKET_ENTRIES: Final = 64
+"""Purchases merged into one bucket."""
+VELOCITY_BUCKETS_MAX: Final = 64
+"""Buckets of one window; beyond it the two oldest are merged."""
+VELOCITY_KEYS_MAX: Final = 4_096
+"""Merchants or countries that one bucket tells apart; beyond it each purchase counts as another one."""
+RULE_SETS_MAX: Final = 4_096
+"""Size of the caches of compiled rules."""
+
 # Cardholders
 CARDHOLDER_CARDS_AT_ONCE: Final = 256
 """Cards of one cardholder that are changed concurrently: one batch of the router."""

@@ -19,6 +19,8 @@ from typing import Final
 import msgspec
 
 from actors.cards.reading import Need, Reader, ReadResult, Wanted, split
+from actors.cards.pasts import LoadingPast, Pasts, wanted_pasts
+from actors.clock import SystemClock
 from actors.essential import start_essential
 from actors.journal.contract import Journal, StoredReply, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account
@@ -36,8 +38,13 @@ from engine.commands import (
 from engine.ids import shard_of
 from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
 from engine.programmes.programme import Programme
+from engine.rules.evaluate import NO_RULES, RuleSet, rules_for
+from engine.rules.model import Rule
+from engine.rules.velocity import History
 
 RETRY_SECONDS = 0.05
+DURABLE_SECONDS: Final = 0.005
+"""Pause before the past of a card is read again whose last commands were not durable."""
 _SHARED_BY_ACCOUNTS: Final = ("tenant_id", "programme_id", "currency")
 _SHARED_BY_CARDS: Final = (
     *_SHARED_BY_ACCOUNTS,
@@ -62,6 +69,22 @@ class CardActor(msgspec.Struct):
     undurable: int = 0
     pledged_minor: int = 0
     known: AuthorizationIndex = msgspec.field(default_factory=AuthorizationIndex)
+    history: History | None = None
+    """The past of the card, if its rules have velocities."""
+    rules: RuleSet = NO_RULES
+    """The rules in force when ``rules_of`` was last called."""
+    rules_from: tuple[tuple[Rule, ...], tuple[Rule, ...]] = ((), ())
+    """The rules of the programme and of the card from which ``rules`` were made."""
+
+    def rules_of(self, programme: Programme) -> RuleSet:
+        """The rules in force for the card, whose programme is ``programme``."""
+        card = self.card
+        if not programme.rules and not card.rules:
+            return NO_RULES
+        if self.rules_from[0] is not programme.rules or self.rules_from[1] is not card.rules:
+            self.rules_from = (programme.rules, card.rules)
+            self.rules = rules_for(card.card_product_id, programme.rules, card.rules)
+        return self.rules
 
     def learn(self, authorization: Authorization) -> None:
         """Cache a new authorization under all its references."""
@@ -81,6 +104,8 @@ class ActiveAccount(msgspec.Struct):
 
     account: Account
     users: int = 0
+    history: History | None = None
+    """The past of all cards of the account, if the rules of one have velocities of accounts."""
 
 
 class Activation:
@@ -97,6 +122,7 @@ class Activation:
         on_loaded: Callable[[Wanted, Collection[str]], None],
         remember: Callable[[dict[bytes, StoredReply]], None],
         active_max: int = ACTIVE_CARDS_MAX,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._journal = journal
         self.reader = Reader(journal)
@@ -114,6 +140,7 @@ class Activation:
         self.accounts: dict[str, ActiveAccount] = {}
         self.programmes: dict[str, Programme] = {}
         self.snapshots: dict[str, Programme] = {}
+        self.pasts = Pasts(self.cards, self.accounts, self.snapshots, now_ms or SystemClock().now_ms)
 
     def card(self, card_id: str) -> CardActor | None:
         """The active card, which becomes the most recently used one."""
@@ -134,7 +161,9 @@ class Activation:
             actor = self.cards.get(command.card_id)
             if actor is None:
                 return Need("card", command.card_id)
-            return _unknown_original(command, actor) if isinstance(command, AUTHORIZATION_COMMANDS) else None
+            if not isinstance(command, AUTHORIZATION_COMMANDS):
+                return None
+            return _unknown_original(command, actor) or self.pasts.need(actor)
         if command.programme_id not in self.snapshots:
             return Need("programme", command.programme_id)
         if command.account_id is None or command.opens_account or command.account_id in self.accounts:
@@ -152,8 +181,12 @@ class Activation:
         is unreadable."""
         wanted = Wanted()
         wanted.add(need)
-        read = await self.reader.read(wanted, self.snapshots)
-        self._install(wanted, read)
+        loading = self.pasts.begin(wanted)
+        if not wanted.ids():
+            # Commands that are not durable yet are missing in the stored past.
+            return False
+        read = await self.reader.read(wanted, self.snapshots, (), wanted_pasts(loading))
+        self._install(wanted, read, loading)
         return need.id not in read.unreadable
 
     def admit(self, card: Card, account: Account | None) -> CardActor:
@@ -256,11 +289,17 @@ class Activation:
     async def _read_wanted(self) -> None:
         while self._wanted.ids() and not self._paused:
             wanted, self._wanted = self._wanted, Wanted()
+            loading = self.pasts.begin(wanted, postponed=self._wanted)
+            if not wanted.ids():
+                await asyncio.sleep(DURABLE_SECONDS)
+                continue
             generation = self._generation
             self._reading = wanted
             try:
                 # The open holds of a shared account are read once, not with each of its cards.
-                read = await self.reader.read(wanted, self.snapshots, self.accounts)
+                read = await self.reader.read(
+                    wanted, self.snapshots, self.accounts, wanted_pasts(loading)
+                )
             except UnknownOutcomeError:
                 await asyncio.sleep(RETRY_SECONDS)
                 read = None
@@ -269,7 +308,7 @@ class Activation:
             if read is None or generation != self._generation or self._lacks_account(read):
                 self._wanted.add_all(wanted)
                 continue
-            self._install(wanted, read)
+            self._install(wanted, read, loading)
             self._on_loaded(wanted, read.unreadable)
 
     def _lacks_account(self, read: ReadResult) -> bool:
@@ -277,7 +316,7 @@ class Activation:
         accounts = {card.account_id for card in read.loaded.cards.values() if card.account_id}
         return any(id_ not in self.accounts and id_ not in read.loaded.accounts for id_ in accounts)
 
-    def _install(self, wanted: Wanted, read: ReadResult) -> None:
+    def _install(self, wanted: Wanted, read: ReadResult, loading: list[LoadingPast]) -> None:
         """Keep the result of a read, except where memory is newer."""
         for id_, programme in read.programmes.items():
             self.learn(programme)
@@ -297,6 +336,9 @@ class Activation:
             actor = self.cards.get(card_id)
             if actor is not None and id_ not in read.unreadable:
                 actor.known.load(reference, read.authorizations.get((card_id, reference), ()))
+        for each in loading:
+            if each.wanted.subject in read.pasts:
+                each.history.load(each.velocities, each.zone, read.pasts[each.wanted.subject])
 
     def _release_account(self, account_id: str) -> None:
         active = self.accounts.get(account_id)

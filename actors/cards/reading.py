@@ -5,19 +5,30 @@ An unreadable row, or one whose read raises an exception, fails only the command
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 import structlog
 
-from actors.journal.contract import Journal, LoadedCards, StoredReply, UnknownOutcomeError, Unreadable
+from actors.journal.contract import (
+    Journal,
+    LoadedCards,
+    PastOf,
+    StoredReply,
+    UnknownOutcomeError,
+    Unreadable,
+)
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.iso8583.identity import late_reversal_key
 from engine.programmes.programme import Programme
+from engine.rules.velocity import Counted
 
-Kind = Literal["card", "account", "programme", "authorization", "command"]
+Kind = Literal["card", "account", "programme", "authorization", "command", "past"]
+
+Pasts: TypeAlias = Mapping[str, Collection[PastOf]]
+"""The cards and accounts to read for each need of kind ``past``."""
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +38,8 @@ class Need(msgspec.Struct, frozen=True):
 
     kind: Kind
     id: str
-    """An id, ``card id|reference`` of an authorization, or the hexadecimal key of an executed command."""
+    """An id, ``card id|reference`` of an authorization, the hexadecimal key of an executed command, or
+    ``past|card id``."""
 
 
 class Wanted(msgspec.Struct):
@@ -38,6 +50,7 @@ class Wanted(msgspec.Struct):
     programmes: dict[str, None] = msgspec.field(default_factory=dict)
     authorizations: dict[str, None] = msgspec.field(default_factory=dict)
     commands: dict[str, None] = msgspec.field(default_factory=dict)
+    pasts: dict[str, None] = msgspec.field(default_factory=dict)
 
     def add(self, need: Need) -> None:
         """Add one need."""
@@ -59,7 +72,14 @@ class Wanted(msgspec.Struct):
 
     def ids(self) -> list[str]:
         """The ids of all needs."""
-        return [*self.cards, *self.accounts, *self.programmes, *self.authorizations, *self.commands]
+        return [
+            *self.cards,
+            *self.accounts,
+            *self.programmes,
+            *self.authorizations,
+            *self.commands,
+            *self.pasts,
+        ]
 
     def _of(self, kind: Kind) -> dict[str, None]:
         ids: dict[Kind, dict[str, None]] = {
@@ -68,11 +88,12 @@ class Wanted(msgspec.Struct):
             "programme": self.programmes,
             "authorization": self.authorizations,
             "command": self.commands,
+            "past": self.pasts,
         }
         return ids[kind]
 
 
-_KINDS: tuple[Kind, ...] = ("card", "account", "programme", "authorization", "command")
+_KINDS: tuple[Kind, ...] = ("card", "account", "programme", "authorization", "command", "past")
 
 
 class ReadResult(msgspec.Struct):
@@ -84,6 +105,8 @@ class ReadResult(msgspec.Struct):
     authorizations: dict[tuple[str, str], list[Authorization]] = msgspec.field(default_factory=dict)
     answers: dict[bytes, StoredReply] = msgspec.field(default_factory=dict)
     """Stored replies of the needed commands and of the newest commands of the programmes."""
+    pasts: dict[str, list[Counted]] = msgspec.field(default_factory=dict)
+    """The past purchases of cards and accounts, for velocities."""
     unreadable: set[str] = msgspec.field(default_factory=set)
     """Ids of needs with unreadable rows, as in ``Wanted.ids``."""
 
@@ -97,6 +120,7 @@ class ReadResult(msgspec.Struct):
         self.programmes |= other.programmes
         self.authorizations |= other.authorizations
         self.answers |= other.answers
+        self.pasts |= other.pasts
         self.unreadable |= other.unreadable
 
 
@@ -109,28 +133,34 @@ class Reader:
         """Number of unreadable needs since the start, for metrics."""
 
     async def read(
-        self, wanted: Wanted, known_programmes: Collection[str], known_accounts: Collection[str] = ()
+        self,
+        wanted: Wanted,
+        known_programmes: Collection[str],
+        known_accounts: Collection[str] = (),
+        pasts: Pasts | None = None,
     ) -> ReadResult:
         """Read ``wanted``, and those programmes and accounts of its cards that are not known. Raises
         ``UnknownOutcomeError`` while the journal cannot be reached."""
         try:
-            read = await self._read(wanted, known_programmes, known_accounts)
+            read = await self._read(wanted, known_programmes, known_accounts, pasts or {})
         except (UnknownOutcomeError, MemoryError):
             raise
         except Exception as fault:  # noqa: BLE001 - one faulty need must not fail the others
             _log.warning("batched_read_failed", error=type(fault).__name__)
-            read = await self._read_one_by_one(wanted, known_programmes)
+            read = await self._read_one_by_one(wanted, known_programmes, pasts or {})
         self.unreadable += len(read.unreadable)
         return read
 
-    async def _read_one_by_one(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
+    async def _read_one_by_one(
+        self, wanted: Wanted, known_programmes: Collection[str], pasts: Pasts
+    ) -> ReadResult:
         """Read each need on its own. Those that fail are unreadable."""
         merged = ReadResult()
         for need in wanted.needs():
             alone = Wanted()
             alone.add(need)
             try:
-                merged.add_all(await self._read(alone, known_programmes))
+                merged.add_all(await self._read(alone, known_programmes, (), pasts))
             except (UnknownOutcomeError, MemoryError):
                 raise
             except Exception as fault:  # noqa: BLE001 - this need is at fault
@@ -138,7 +168,11 @@ class Reader:
         return merged
 
     async def _read(
-        self, wanted: Wanted, known_programmes: Collection[str], known_accounts: Collection[str] = ()
+        self,
+        wanted: Wanted,
+        known_programmes: Collection[str],
+        known_accounts: Collection[str],
+        pasts: Pasts,
     ) -> ReadResult:
         read = ReadResult()
         if wanted.cards:
@@ -153,6 +187,9 @@ class Reader:
             read.answers |= await self._journal.load_answers(wanted.programmes)
         if wanted.commands:
             read.answers |= await self._find(wanted)
+        subjects = {each.subject: each for id_ in wanted.pasts for each in pasts.get(id_, ())}
+        if subjects:
+            read.pasts = await self._journal.load_past(subjects.values())
         return read
 
     async def _find(self, wanted: Wanted) -> dict[bytes, StoredReply]:

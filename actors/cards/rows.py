@@ -19,6 +19,8 @@ from actors.journal.rows import (
     HoldRow,
     JournalRow,
     ReplacementRow,
+    RuleMatchRow,
+    RuleRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -38,6 +40,7 @@ from engine.authorization.effects import (
     HoldLapsed,
     HoldPlaced,
     HoldResized,
+    RulesChanged,
     StandInRecorded,
     TombstoneSet,
     Transferred,
@@ -49,6 +52,9 @@ from engine.cards.account import Account
 from engine.cards.authorization import Authorization, status
 from engine.cards.card import Card
 from engine.commands import Advise, Authorize, CardCommand, Present
+from engine.decision.decide import Decision
+from engine.decision.inputs import RuleName
+from engine.rules.model import Rule
 
 _encode = msgspec.json.Encoder().encode
 OPENERS: Final = (Authorize, Present, Advise)
@@ -90,10 +96,61 @@ def write_command(
     )
     _write_effects(WriteContext(rows, command, card, actor.account, original, now_ms), executed.effects)
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
+    if executed.inputs is not None and executed.inputs.rules_in_force is not None:
+        _write_rule_matches(rows, command, card, executed, now_ms)
     usage = new_row(
         UsageRow, (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
     )
     rows.set_usage(usage, seq_before)
+
+
+def _write_rule_matches(
+    rows: Rows, command: CardCommand, card: Card, executed: Executed, now_ms: int
+) -> None:
+    """Add a row for the rule that declined, and one for each shadow rule that matched."""
+    decision = executed.outcome
+    assert isinstance(decision, Decision), "only decisions have inputs"
+    assert isinstance(command, Authorize), "only authorizations are decided"
+
+    def row(name: RuleName, shadow: bool) -> RuleMatchRow:
+        rule_id, version = name
+        return RuleMatchRow(
+            rule_id,
+            command.id,
+            version,
+            shadow,
+            executed.authorization_id or command.id,
+            card.id,
+            decision.day,
+            decision.decision,
+            command.amount_minor,
+            command.currency,
+            command.mcc,
+            command.merchant_country,
+            now_ms,
+        )
+
+    if decision.matched_rule is not None:
+        rows.rule_matches.append(row(decision.matched_rule, shadow=False))
+    rows.rule_matches += [row(name, shadow=True) for name in decision.shadow_matches]
+
+
+def rule_row(rule: Rule, tenant_id: str, live: bool, programme_id: str) -> RuleRow:
+    """The row of a rule after a change."""
+    return RuleRow(
+        rule.id,
+        tenant_id,
+        live,
+        programme_id,
+        rule.scope,
+        rule.scope_id,
+        rule.name,
+        rule.state,
+        rule.version,
+        _encode(rule).decode(),
+        rule.created_ms,
+        rule.updated_ms,
+    )
 
 
 def _write_effects(context: WriteContext, effects: tuple[Effect, ...]) -> None:
@@ -155,6 +212,13 @@ def _issued(context: WriteContext, effect: CardIssued) -> None:
 
 def _changed(context: WriteContext, _effect: CardChanged | CardholderSet) -> None:
     context.rows.cards[context.card.id] = _card(context.card)
+
+
+def _rules_changed(context: WriteContext, effect: RulesChanged) -> None:
+    card = context.card
+    context.rows.rules += [
+        rule_row(rule, card.tenant_id, card.live, card.programme_id) for rule in effect.written
+    ]
 
 
 def _replaced(context: WriteContext, effect: CardReplaced) -> None:
@@ -379,6 +443,7 @@ _WRITERS: Final[dict[type, Callable[[WriteContext, Any], None]]] = {
     AuthorizationUpdated: _updated,
     CardIssued: _issued,
     CardChanged: _changed,
+    RulesChanged: _rules_changed,
     CardReplaced: _replaced,
     CardholderSet: _changed,
     BalanceDeclared: _declared,

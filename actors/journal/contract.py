@@ -14,7 +14,7 @@ PostgreSQL and an in-memory twin for simulations keep this contract; one conform
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,8 @@ from actors.journal.rows import (
     OutageRow,
     ProgrammeRow,
     ReplacementRow,
+    RuleMatchRow,
+    RuleRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -40,6 +42,7 @@ from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
 from engine.programmes.programme import Programme
+from engine.rules.velocity import Counted
 
 Epochs: TypeAlias = Mapping[int, int]
 """Epochs by shard."""
@@ -93,6 +96,14 @@ class Unreadable(msgspec.Struct, frozen=True):
     """Type of the exception."""
 
 
+class PastOf(msgspec.Struct, frozen=True):
+    """A card or an account whose purchases since ``since_ms`` are needed."""
+
+    subject: str
+    kind: Literal["card", "account"]
+    since_ms: int
+
+
 class LoadedCards(msgspec.Struct, frozen=True):
     """The stored state of a batch of cold cards."""
 
@@ -132,6 +143,9 @@ class Rows:
         self.idempotency: list[IdempotencyRow] = []
         self.cards: dict[str, CardRow] = {}
         self.replacements: list[ReplacementRow] = []
+        self.rules: list[RuleRow] = []
+        """In the order of the changes; a rule can appear several times."""
+        self.rule_matches: list[RuleMatchRow] = []
         self.declared: dict[str, DeclaredRow] = {}
         self.programmes: dict[str, ProgrammeRow] = {}
         self.outages: dict[tuple[str, int], OutageRow] = {}
@@ -209,6 +223,11 @@ class Journal(Protocol):
         """Authorizations by card id and reference (``engine.commands.reference_of_*``), oldest first. Unknown
         references are absent. Several authorizations can share a network id: the newest ``NETWORK_GROUP_MAX``
         are read. One unreadable row makes its reference unreadable."""
+
+    async def load_past(self, wanted: Iterable[PastOf]) -> dict[str, list[Counted]]:
+        """The purchases and increments that may count in velocities, by subject. Those of a card include
+        those of the cards that it replaces, those of an account are of all its cards. Older ones can be
+        among them."""
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         """Cards of ``shards`` with expired holds, the longest overdue first."""

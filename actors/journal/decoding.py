@@ -16,12 +16,16 @@ from engine.currencies import MerchantAmount
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage
+from engine.rules.changes import Figures, counted_past
+from engine.rules.model import Rule
+from engine.rules.velocity import Counted
 
 T = TypeVar("T")
 
 decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
 decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
 decode_outage = msgspec.json.Decoder(Outage).decode
+decode_rule = msgspec.json.Decoder(Rule).decode
 _decode_increments = msgspec.json.Decoder(dict[str, Increment]).decode
 _decode_merchant_amount = msgspec.json.Decoder(MerchantAmount).decode
 
@@ -46,6 +50,7 @@ def card_of(row: Any) -> Card:
     fields = dict(row)
     declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
     fields["controls"] = _controls(fields["controls"])
+    fields["rules"] = tuple(map(decode_rule, fields["rules"]))
     fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("tombstones_ms"), strict=True))
     return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
 
@@ -59,7 +64,48 @@ def _controls(text: str) -> tuple[Control, ...]:
 def programme_of(row: Any) -> Programme:
     """A programme from a row of ``load_programmes``."""
     outage = None if row["outage"] is None else decode_outage(row["outage"])
-    return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
+    rules = tuple(map(decode_rule, row["rules"]))
+    return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"], rules)
+
+
+class PastCommand(msgspec.Struct, gc=False):
+    """The members of a stored command that describe a purchase."""
+
+    amount_minor: int
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    merchant_id: str | None = None
+    channel: str | None = None
+    entry_mode: str | None = None
+
+
+class PastIncrement(msgspec.Struct, gc=False):
+    """An increment in a row of ``load_past``."""
+
+    name: str
+    at_ms: int
+    command: str
+    counted_minor: int
+
+
+decode_past_command = msgspec.json.Decoder(PastCommand).decode
+_decode_past_increments = msgspec.json.Decoder(list[PastIncrement]).decode
+
+
+def past_of(row: Any) -> list[Counted]:
+    """An authorization and its increments from a row of ``load_past``."""
+    increments = _decode_past_increments(row["increments"])
+    return counted_past(
+        (row["authorization_id"], row["at_ms"], decode_past_command(row["command"])),
+        [
+            (each.name, each.at_ms, decode_past_command(each.command), each.counted_minor)
+            for each in increments
+        ],
+        Figures(
+            row["kind"], row["declined"], row["approved_minor"], row["cleared_minor"], row["reversed_minor"]
+        ),
+    )
 
 
 def authorizations_of(rows: list[Any]) -> list[Authorization]:

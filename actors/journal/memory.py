@@ -11,7 +11,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Literal
 
-from actors.journal.contract import Epochs, LoadedCards, Rows, StoredReply, StoredResponse, Unreadable
+from actors.journal.contract import (
+    Epochs,
+    LoadedCards,
+    PastOf,
+    Rows,
+    StoredReply,
+    StoredResponse,
+    Unreadable,
+)
 from actors.journal.decoding import decoded
 from actors.journal.memory_reads import stored
 from actors.journal.memory_store import MemoryStore
@@ -19,6 +27,7 @@ from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
 from engine.programmes.programme import Programme
+from engine.rules.velocity import Counted
 
 Point = Literal["before", "during", "after"]
 """``before`` the call takes effect; ``during`` a commit that has passed the fence, while takers of its shards
@@ -85,6 +94,10 @@ class MemoryJournal:
         async with self._call("load_authorizations"):
             read = {each: decoded(partial(self._store.authorizations, *each)) for each in references}
             return {each: found for each, found in read.items() if found}
+
+    async def load_past(self, wanted: Iterable[PastOf]) -> dict[str, list[Counted]]:
+        async with self._call("load_past"):
+            return {each.subject: self._store.past(each) for each in wanted}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         async with self._call("find_due_cards"):

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from actors.clock import SystemClock
-from actors.journal.contract import StoredReply
-from actors.journal.decoding import decode_config, decode_controls, decode_outage
+from actors.journal.contract import PastOf, StoredReply
+from actors.journal.decoding import decode_config, decode_controls, decode_outage, decode_past_command, decode_rule
 from actors.journal.memory_tables import MemoryTables, Row
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization, Increment
@@ -23,6 +23,9 @@ from engine.ids import shard_of
 from engine.instant import DAY_MS
 from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, NETWORK_GROUP_MAX, TOMBSTONE_DAYS
 from engine.programmes.programme import Programme
+from engine.rules.changes import Figures, counted_past
+from engine.rules.model import Rule
+from engine.rules.velocity import Counted
 
 decode_inputs = msgspec.json.Decoder(Inputs).decode
 replace = msgspec.structs.replace
@@ -60,6 +63,7 @@ class MemoryReads(MemoryTables):
             declared=None if declared is None else DeclaredBalance(*list(declared.values())[1:]),
             replaces=next((row["card_id"] for row in links if row["replacement_id"] == card_id), None),
             replaced_by=next((row["replacement_id"] for row in links if row["card_id"] == card_id), None),
+            rules=self._rules(lambda row: row["scope_id"] == card_id),
             **fixed,
             **counters,
         )
@@ -70,7 +74,71 @@ class MemoryReads(MemoryTables):
         if row is None:
             return None
         outage = None if row["outage"] is None else decode_outage(row["outage"])
-        return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
+        rules = self._rules(lambda row: row["programme_id"] == programme_id and row["scope_type"] != "card")
+        return Programme(
+            decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"], rules
+        )
+
+    def _rules(self, belongs: Callable[[Row], bool]) -> tuple[Rule, ...]:
+        """The rules for which ``belongs`` is true, except retired ones."""
+        rows = [
+            row
+            for row in self.authorization_rules.rows.values()
+            if row["state"] != "retired" and belongs(row)
+        ]
+        rows.sort(key=itemgetter("created_at", "id"))
+        return tuple(decode_rule(row["rule"]) for row in rows)
+
+    def past(self, wanted: PastOf) -> list[Counted]:
+        """The purchases of a card, or of all cards of an account, that may count in velocities."""
+        if wanted.kind == "account":
+            cards = {row["id"] for row in self.cards.rows.values() if row["account_id"] == wanted.subject}
+        else:
+            cards = self._lineage(wanted.subject)
+        return [
+            counted
+            for row in self.transactions.rows.values()
+            if row["card_id"] in cards
+            and row["updated_at"] > wanted.since_ms
+            and row["kind"] in ("purchase", "force_post")
+            for counted in self._counted(row)
+        ]
+
+    def _lineage(self, card_id: str) -> set[str]:
+        """A card and the cards that it replaces, one after the other."""
+        cards, last = {card_id}, card_id
+        replaced = {row["replacement_id"]: row["card_id"] for row in self.card_replacements.rows.values()}
+        while last in replaced:
+            last = replaced[last]
+            cards.add(last)
+        return cards
+
+    def _counted(self, row: Row) -> list[Counted]:
+        authorization = self._authorization(row)
+        opening = self.journal.rows[row["card_id"], row["seq"]]
+        messages = {
+            name: self.command_keys[bytes.fromhex(name.removeprefix("k:"))]
+            for name in authorization.increments
+        }
+        return counted_past(
+            (row["id"], row["created_at"], decode_past_command(opening["command"])),
+            [
+                (
+                    name,
+                    messages[name]["recorded_at"],
+                    decode_past_command(messages[name]["command"]),
+                    increment.counted_minor,
+                )
+                for name, increment in authorization.increments.items()
+            ],
+            Figures(
+                row["kind"],
+                row["decline_reason"] is not None,
+                row["approved_minor"],
+                row["cleared_minor"],
+                row["reversed_minor"],
+            ),
+        )
 
     def authorizations(self, card_id: str, reference: str) -> list[Authorization]:
         """The authorizations that ``reference`` names on a card, oldest first."""

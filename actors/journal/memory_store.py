@@ -17,6 +17,7 @@ from engine.limits import SHARD_COUNT
 
 _BIGINT_MAX: Final = 2**63 - 1
 _HOLD_CHANGES = ("state", "amount_minor", "expires_at")
+_RULE_CHANGES = ("scope_id", "name", "state", "version", "rule", "updated_at")
 _TRANSACTION_CHANGES = (
     "status",
     "hold_id",
@@ -104,6 +105,9 @@ class MemoryStore(MemoryReads):
         self.stand_ins.put(rows.stand_ins)
         self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))
         self.card_replacements.put(rows.replacements)
+        self.authorization_rule_versions.put(rows.rules)
+        self.authorization_rules.put(rows.rules, _RULE_CHANGES)
+        self.rule_matches.put(rows.rule_matches)
         self.card_usage.put(rows.usage.values(), self.card_usage.columns)
         self.declared_balances.put(rows.declared.values(), self.declared_balances.columns)
         self.accounts.put(rows.accounts.values(), ("posted_minor", "held_minor", "version"))
@@ -152,6 +156,7 @@ class MemoryStore(MemoryReads):
         self.ledger_entries.refuse_known(rows.entries)
         self.events.refuse_known(rows.events)
         self.card_replacements.refuse_known(rows.replacements)
+        self.rule_matches.refuse_known(rows.rule_matches)
         self.audit_log.refuse_known(rows.acts)
         # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))

@@ -20,6 +20,8 @@ from actors.journal.rows import (
     OutageRow,
     ProgrammeRow,
     ReplacementRow,
+    RuleMatchRow,
+    RuleRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
@@ -66,6 +68,9 @@ class MemoryTables:
         self.stand_ins = Table("stand_ins", StandInRow)
         self.cards = Table("cards", CardRow)
         self.card_replacements = Table("card_replacements", ReplacementRow, key="card_id")
+        self.authorization_rules = Table("authorization_rules", RuleRow)
+        self.authorization_rule_versions = Table("authorization_rule_versions", RuleRow, key="id version")
+        self.rule_matches = Table("rule_matches", RuleMatchRow, key="rule_id decision_id")
         self.card_usage = Table("card_usage", UsageRow, key="card_id")
         self.declared_balances = Table("declared_balances", DeclaredRow, key="card_id")
         self.accounts = Table("accounts", AccountRow)

@@ -24,6 +24,7 @@ from actors.journal.contract import (
     DuplicateError,
     Epochs,
     LoadedCards,
+    PastOf,
     RejectedError,
     Rows,
     StaleEpochError,
@@ -32,7 +33,7 @@ from actors.journal.contract import (
     UnknownOutcomeError,
     Unreadable,
 )
-from actors.journal.decoding import authorizations_of, card_of, decoded, programme_of, stored_commands
+from actors.journal.decoding import authorizations_of, card_of, decoded, past_of, programme_of, stored_commands
 from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization
@@ -46,6 +47,7 @@ from engine.limits import (
     TOMBSTONE_DAYS,
 )
 from engine.programmes.programme import Programme
+from engine.rules.velocity import Counted
 
 POOLED: Final = 2
 """Connections beside the committing one: a slow read must not delay a commit."""
@@ -108,8 +110,9 @@ class PostgresJournal:
 
     async def commit(self, rows: Rows) -> None:
         arguments = commit_arguments(self._incarnation, rows)
-        if rows.acts or rows.replacements:
-            await self._write("commit_rare_rows", *arguments, rows.acts, rows.replacements)
+        rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches)
+        if any(rare):
+            await self._write("commit_rare_rows", *arguments, *rare)
         else:
             await self._write("commit_batch", *arguments)
 
@@ -150,6 +153,22 @@ class PostgresJournal:
         for row in await self._read("load_authorizations", cards, names, NETWORK_GROUP_MAX):
             rows.setdefault((row["card_id"], row["reference"]), []).append(row)
         return {each: decoded(partial(authorizations_of, found)) for each, found in rows.items()}
+
+    async def load_past(self, wanted: Iterable[PastOf]) -> dict[str, list[Counted]]:
+        subjects = list(wanted)
+        rows = await self._read(
+            "load_past",
+            [each.subject for each in subjects],
+            [each.kind for each in subjects],
+            [each.since_ms for each in subjects],
+        )
+        past: dict[str, list[Counted]] = {each.subject: [] for each in subjects}
+        for number, row in enumerate(rows, 1):
+            past[row["subject"]] += past_of(row)
+            if number % ACTIVATION_HOLDS_STEP == 0:
+                # A long past must not delay the host's other cards.
+                await asyncio.sleep(0)
+        return past
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         return [row["card_id"] for row in await self._read("find_due_cards", list(shards), limit)]

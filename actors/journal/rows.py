@@ -1,5 +1,5 @@
-"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v3``, and
-``ReplacementRow``, which few commits have.
+"""The rows that a commit writes, one class for each row type of the function ``commit_batch_v3``, and those
+that few commits have (``commit_rare_rows.sql``).
 
 Owners write them, the in-memory twin stores them, and ``tests/actors/journal/test_rows.py`` compares their
 fields with the row types in a real database. Fields stand in the order of the columns. Amounts are integers
@@ -176,6 +176,41 @@ class ReplacementRow(NamedTuple):
     replacement_id: str
     reason: str
     replaced_at: int
+
+
+class RuleRow(NamedTuple):
+    """An authorization rule after a change; ``rule`` is JSON of ``engine.rules.model.Rule``."""
+
+    id: str
+    tenant_id: str
+    live: bool
+    programme_id: str
+    scope_type: str
+    scope_id: str
+    name: str
+    state: str
+    version: int
+    rule: str
+    created_at: int
+    updated_at: int
+
+
+class RuleMatchRow(NamedTuple):
+    """A decision that a rule declined, or that a shadow rule would have declined."""
+
+    rule_id: str
+    decision_id: str
+    version: int
+    shadow: bool
+    authorization_id: str
+    card_id: str
+    day: str
+    decided: str
+    amount_minor: int
+    currency: str
+    mcc: str
+    country: str
+    decided_at: int
 
 
 class DeclaredRow(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.cards.rows import rule_row
 from actors.journal.contract import Rows
 from actors.journal.rows import AccountRow, EventRow, JournalRow, OutageRow, ProgrammeRow
 from engine.commands import CreateProgramme, ProgrammeCommand
@@ -56,6 +57,8 @@ def write_command(
     if isinstance(command, CreateProgramme):
         for kind, derived in (("funding_source", Derived.FUNDING_SOURCE), ("settlement", Derived.SETTLEMENT)):
             rows.set_balance(_ledger_account(config, derive(config.id, derived), kind), 0)
+    if executed.rule is not None:
+        rows.rules.append(rule_row(executed.rule, config.tenant_id, config.live, config.id))
     for event in executed.events:
         row = EventRow(event.id, config.tenant_id, config.live, event.type, now_ms, event.data, None)
         rows.events.append(row)

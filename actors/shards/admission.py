@@ -124,7 +124,7 @@ class Admission:
             if not await self._activation.fetch(need):
                 self._in_flight.resolve(pending, NotExecuted("faulty"))
                 return "answered"
-            if self._activation.need(pending.command) == need:
+            if need.kind != "past" and self._activation.need(pending.command) == need:
                 self._in_flight.resolve(pending, absent_reply(pending.command))
                 return "answered"
         try:
@@ -181,7 +181,7 @@ class Admission:
     def _admit_loaded(self, pending: Pending, id_: str) -> None:
         """A card or programme that has been read and is still not in memory does not exist."""
         need = self._activation.need(pending.command)
-        if need is not None and need.id == id_:
+        if need is not None and need.id == id_ and need.kind != "past":
             self._in_flight.resolve(pending, absent_reply(pending.command))
         else:
             stored = self._answers.repeat(pending.command)

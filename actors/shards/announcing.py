@@ -11,14 +11,21 @@ import structlog
 from actors.journal.contract import Journal, Unreadable
 from actors.shards.in_flight import InFlight
 from actors.shards.pending import Pending
-from engine.commands import ChangeProgramme, CreateProgramme, SetStandInPolicy, target_of
+from engine.commands import (
+    ChangeProgramme,
+    ChangeProgrammeRule,
+    CreateProgramme,
+    CreateProgrammeRule,
+    SetStandInPolicy,
+    target_of,
+)
 from engine.programmes.programme import Programme
 from engine.replies import Done, NotExecuted, Reply
 
 _log = structlog.get_logger(__name__)
 
 # Created once: a union in ``isinstance`` builds an object at each use.
-_CONFIGURING = (CreateProgramme, ChangeProgramme, SetStandInPolicy)
+_CONFIGURING = (CreateProgramme, ChangeProgramme, SetStandInPolicy, CreateProgrammeRule, ChangeProgrammeRule)
 
 Publish = Callable[[Programme], Awaitable[None]]
 """Announces a programme's new version to every host; returns when all hosts have it."""

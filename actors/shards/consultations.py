@@ -82,7 +82,9 @@ class Consultations:
             return False
         now_ms = self._clock.now_ms()
         original = actor.original(command, now_ms)
-        context = CommandContext(actor.card, actor.account, programme.config, original)
+        rules = actor.rules_of(programme)
+        past = self._activation.pasts.past_of(actor, rules)
+        context = CommandContext(actor.card, actor.account, programme.config, original, None, rules, past)
         question = authorizing.question(command, context, now_ms)
         if question is not None:
             self._start(pending, programme, question)

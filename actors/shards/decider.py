@@ -90,9 +90,18 @@ class Decider:
     def _execute(
         self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
     ) -> None:
-        programme = self._activation.snapshots[actor.card.programme_id].config
+        programme = self._activation.snapshots[actor.card.programme_id]
+        rules = actor.rules_of(programme)
         original = actor.original(command, now_ms) if isinstance(command, AUTHORIZATION_COMMANDS) else None
-        context = CommandContext(actor.card, actor.account, programme, original, pending.endpoint_result)
+        context = CommandContext(
+            actor.card,
+            actor.account,
+            programme.config,
+            original,
+            pending.endpoint_result,
+            rules,
+            self._activation.pasts.past_of(actor, rules),
+        )
         executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
@@ -100,6 +109,7 @@ class Decider:
         if original is not None and executed.authorization_id == original.id:
             # A follow-up can refer to this message before the journal has it.
             actor.known.add_reference(reference_of_message(command.command_key), original)
+        self._activation.pasts.follow(actor, command, executed, original, now_ms)
         self._write(pending, command, actor, executed, original, rows, now_ms)
         if executed.issues is not None:
             self._issue_beside(executed.issues, actor, rows, rows.shards[pending.shard], now_ms)

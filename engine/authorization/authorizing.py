@@ -35,6 +35,7 @@ from engine.decision.delegation import Question
 from engine.decision.inputs import RULES, Inputs
 from engine.ids import Derived, derive
 from engine.replies import WireAnswer
+from engine.rules.evaluate import in_force
 
 
 def decision_inputs(
@@ -75,6 +76,9 @@ def decision_inputs(
         bool(card.tombstones)
         and command is not None
         and is_reversed_or_replaced(card, _references(command, original), now_ms),
+        in_force(context.rules, context.past, command, programme.timezone, now_ms, card.created_ms)
+        if command is not None and context.rules.readers and command.kind == "purchase"
+        else None,
     )
 
 
@@ -90,7 +94,7 @@ def question(command: Authorize, context: CommandContext, now_ms: int) -> Questi
     if expired:
         held_minor = inputs.held_minor - sum(hold.amount_minor for hold in expired)
         inputs = msgspec.structs.replace(inputs, held_minor=held_minor)
-    if not must_call_endpoint(command, inputs):
+    if not must_call_endpoint(command, inputs, context.rules):
         return None
     raised = _raised(context, inputs)
     return Question(
@@ -114,7 +118,7 @@ def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) 
     """Decide ``command`` at ``now_ms``, and apply the effects of the decision."""
     lapsed = lapse_expired_holds(context, now_ms)
     inputs = decision_inputs(context, now_ms, lapsed, command)
-    decision = authorize(command, inputs)
+    decision = authorize(command, inputs, context.rules)
     authorization_id, effects = decision_effects(command, decision, inputs, context)
     apply(context, lapsed, effects)
     answer = WireAnswer(

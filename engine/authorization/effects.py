@@ -12,6 +12,7 @@ from engine.cards.card import Card, DeclaredBalance
 from engine.cards.hold import Hold
 from engine.controls import Control
 from engine.programmes.stand_in import StandIn
+from engine.rules.model import Rule
 
 
 class CardIssued(msgspec.Struct, frozen=True):
@@ -27,6 +28,13 @@ class CardChanged(msgspec.Struct, frozen=True):
     state: str
     state_reason: str | None
     controls: tuple[Control, ...]
+
+
+class RulesChanged(msgspec.Struct, frozen=True):
+    """All rules of the card after a change, and those that the change wrote."""
+
+    rules: tuple[Rule, ...]
+    written: tuple[Rule, ...]
 
 
 class CardReplaced(msgspec.Struct, frozen=True, gc=False):
@@ -161,6 +169,7 @@ class StandInRecorded(msgspec.Struct, frozen=True):
 CardEffect = (
     CardIssued
     | CardChanged
+    | RulesChanged
     | CardReplaced
     | CardholderSet
     | BalanceDeclared

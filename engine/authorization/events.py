@@ -128,6 +128,8 @@ def _decided(
     }
     if decision.reason:
         data["decline_reason"] = decision.reason
+    if decision.decline_detail:
+        data["decline_detail"] = decision.decline_detail
     if authorization_id != command.id:
         data["operation"] = "increment"
     if command.merchant_amount is not None:

@@ -18,6 +18,7 @@ from engine.authorization.effects import (
     HoldPlaced,
     HoldResized,
     IncrementSet,
+    RulesChanged,
     TombstoneSet,
     Transferred,
     UsageCounted,
@@ -110,6 +111,10 @@ def _change(card: Card, effect: CardChanged) -> None:
     card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
 
 
+def _change_rules(card: Card, effect: RulesChanged) -> None:
+    card.rules = effect.rules
+
+
 def _replace(card: Card, effect: CardReplaced) -> None:
     card.replaced_by = effect.replacement_id
 
@@ -146,6 +151,7 @@ CARD_CHANGES: Final[dict[type, ApplyEffect]] = {
     Cvv2Failed: _count_cvv2_failure,
     TombstoneSet: _add_tombstones,
     CardChanged: _change,
+    RulesChanged: _change_rules,
     CardReplaced: _replace,
     CardholderSet: _set_cardholder,
     BalanceDeclared: _declare,

@@ -17,6 +17,7 @@ from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import Inputs
 from engine.programmes.programme import ProgrammeConfig
 from engine.replies import Problem, Reply
+from engine.rules.evaluate import NO_RULES, Past, RuleSet
 
 NOT_FOUND = Problem(404, "not-found", "There is no such card.")
 
@@ -31,6 +32,10 @@ class CommandContext(msgspec.Struct, frozen=True, gc=False):
     original: Authorization | None = None
     endpoint_result: EndpointResult | None = None
     """The result of the call to a delegated programme's endpoint."""
+    rules: RuleSet = NO_RULES
+    """The authorization rules in force for the card."""
+    past: Past | None = None
+    """The past of the card and its account; needed if ``rules`` have velocities."""
 
 
 class Executed(msgspec.Struct, frozen=True, gc=False):

@@ -13,6 +13,7 @@ from engine.controls import Control, control_view
 from engine.instant import DAY_MS, to_text
 from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_DELETED_MAX
 from engine.money import format_minor
+from engine.rules.model import Rule
 
 TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "unactivated": frozenset({"active", "terminated", "lost", "stolen"}),
@@ -83,6 +84,8 @@ class Card(msgspec.Struct, kw_only=True):
     """The card that this one replaces."""
     replaced_by: str | None = None
     """The card that replaces this one."""
+    rules: tuple[Rule, ...] = ()
+    """The card's own authorization rules, except retired ones."""
 
 
 def may_become(card: Card, state: str) -> bool:

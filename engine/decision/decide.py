@@ -14,7 +14,7 @@ import msgspec
 from engine.commands import Authorize
 from engine.decision import risk
 from engine.decision.amounts import approvable_minor, programme_decides
-from engine.decision.inputs import Inputs, cvv2_failures_on, day_of
+from engine.decision.inputs import Inputs, RuleName, cvv2_failures_on, day_of
 from engine.decision.programme_rule import programme_rule, stand_in_for
 from engine.decision.rules import purchase_rules, refund_rules, verification_rules
 from engine.decision.trace_view import step_view
@@ -25,6 +25,7 @@ from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programmes.programme import hold_expiry_days
 from engine.programmes.stand_in import StandIn
 from engine.programmes.stand_in import response_code as stand_in_response_code
+from engine.rules.evaluate import NO_RULES, BoundRule, RuleSet, shadow_matches
 from engine.trace import TraceStep
 
 
@@ -45,23 +46,31 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     trace: tuple[TraceStep, ...]
     stand_in: StandIn | None = None
     """Set when the decision was made in stand-in."""
+    decline_detail: str | None = None
+    """The issuer's own reason: that of the authorization rule that declined."""
+    matched_rule: RuleName | None = None
+    """The authorization rule that declined."""
+    shadow_matches: tuple[RuleName, ...] = ()
+    """The shadow rules that would have declined, whatever the decision."""
 
 
-def authorize(command: Authorize, inputs: Inputs) -> Decision:
+def authorize(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> Decision:
     """Decide an authorization, an account verification (amount 0) or a refund.
 
-    ``engine.decline`` lists the reasons in order, with their response codes (ISO 8583 DE39).
+    ``engine.decline`` lists the reasons in order, with their response codes (ISO 8583 DE39). ``rules`` are the
+    authorization rules that ``inputs`` name.
     """
     day = day_of(inputs)
     points = risk.score(command, cvv2_failures_on(inputs, day))
     trace: list[TraceStep] = []
+    matched: list[BoundRule] = []
     stand_in: StandIn | None = None
     if command.kind == "refund":
         reason = refund_rules(command, inputs, trace)
     elif command.amount_minor == 0:
         reason = verification_rules(command, inputs, day, trace)
     else:
-        reason = purchase_rules(command, inputs, day, points, trace)
+        reason = purchase_rules(command, inputs, rules, day, points, trace, matched)
         stand_in = stand_in_for(command, inputs) if reason is None else None
     reason = reason or programme_rule(command, inputs, stand_in, trace)
     approved_minor = approvable_minor(command, inputs) if reason is None else 0
@@ -80,16 +89,28 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
         hold_expires_ms=_hold_expires_ms(command, inputs) if approved_minor else None,
         trace=tuple(trace),
         stand_in=stand_in,
+        decline_detail=matched[0].detail if matched else None,
+        matched_rule=matched[0].name if matched else None,
+        shadow_matches=_shadow_matches(command, inputs, rules, points) if rules.shadow else (),
     )
 
 
-def must_call_endpoint(command: Authorize, inputs: Inputs) -> bool:
+def _shadow_matches(
+    command: Authorize, inputs: Inputs, rules: RuleSet, points: int
+) -> tuple[RuleName, ...]:
+    """Rules decide purchases in the card's currency only; see ``engine.decision.rules``."""
+    if command.kind == "refund" or not command.amount_minor or command.currency != inputs.card_currency:
+        return ()
+    return shadow_matches(rules, command, inputs, points)
+
+
+def must_call_endpoint(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> bool:
     """Whether the platform's own rules pass and the programme's endpoint, not called yet, must decide."""
     if inputs.endpoint_result is not None or not programme_decides(command, inputs):
         return False
     day = day_of(inputs)
     points = risk.score(command, cvv2_failures_on(inputs, day))
-    return purchase_rules(command, inputs, day, points, []) is None
+    return purchase_rules(command, inputs, rules, day, points, [], []) is None
 
 
 def counts_as_cvv2_failure(inputs: Inputs, decision: Decision) -> bool:
@@ -129,9 +150,11 @@ def _hold_expires_ms(command: Authorize, inputs: Inputs) -> int | None:
 
 def decision_view(decision: Decision) -> dict[str, Any]:
     """The members of a decision on a transaction of the API."""
+    detail = {} if decision.decline_detail is None else {"decline_detail": decision.decline_detail}
     return {
         "decision": decision.decision,
         "decline_reason": decision.reason,
+        **detail,
         "decided_by": decision.decided_by,
         "risk": {"score": decision.risk_score, "action": decision.risk_action},
         "trace": [step_view(step) for step in decision.trace],

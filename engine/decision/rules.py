@@ -15,6 +15,7 @@ from engine.decision import risk
 from engine.decision.amounts import affordable_minor, authorized_minor, available_minor, stands_in
 from engine.decision.inputs import Inputs, cvv2_failures_on
 from engine.limits import CVV2_FAILURES_PER_DAY
+from engine.rules.evaluate import BoundRule, RuleSet, first_match
 from engine.trace import Outcome, TraceStep, verdict
 
 # Steps of nearly every trace, created once.
@@ -30,12 +31,20 @@ _NO_AUTHENTICATION: Final = TraceStep("authentication", "skip")
 
 
 def purchase_rules(
-    command: Authorize, inputs: Inputs, day: str, points: int, trace: list[TraceStep]
+    command: Authorize,
+    inputs: Inputs,
+    rules: RuleSet,
+    day: str,
+    points: int,
+    trace: list[TraceStep],
+    matched: list[BoundRule],
 ) -> str | None:
-    """The rules for a purchase or an increment; ``points`` is its risk score."""
+    """The rules for a purchase or an increment; ``points`` is its risk score. The authorization rule that
+    declines is added to ``matched``."""
     return (
         verification_rules(command, inputs, day, trace)
         or _control_rules(command, inputs, day, trace)
+        or (_authorization_rules(command, inputs, rules, points, trace, matched) if rules.active else None)
         or _risk_rule(points, trace)
         or _funds_rule(command, inputs, trace)
     )
@@ -211,6 +220,22 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Tra
         if step.outcome == "fail":
             return control.reason
     return None
+
+
+def _authorization_rules(
+    command: Authorize,
+    inputs: Inputs,
+    rules: RuleSet,
+    points: int,
+    trace: list[TraceStep],
+    matched: list[BoundRule],
+) -> str | None:
+    """The issuer's own rules: the first that matches declines."""
+    rule = first_match(rules, command, inputs, points, trace)
+    if rule is None:
+        return None
+    matched.append(rule)
+    return rule.decline_reason
 
 
 def _risk_rule(points: int, trace: list[TraceStep]) -> str | None:

@@ -35,7 +35,9 @@ from engine.commands import (
     Authorize,
     CardCommand,
     ChangeCard,
+    ChangeCardRule,
     CreateCard,
+    CreateCardRule,
     DeclareBalance,
     Expire,
     Load,
@@ -47,6 +49,7 @@ from engine.commands import (
     SetCardholderStatus,
     Transfer,
 )
+from engine.execution.changing_rules import change_card_rules
 from engine.execution.issuing import change, set_cardholder_status
 from engine.execution.replacing import replace
 from engine.execution.transfers import execute_transfer
@@ -77,6 +80,8 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
         return replace(command, card, now_ms)
     if isinstance(command, SetCardholderStatus):
         return set_cardholder_status(command, card)
+    if isinstance(command, CreateCardRule | ChangeCardRule):
+        return change_card_rules(command, card, now_ms)
     if isinstance(command, DeclareBalance):
         return _declare_balance(command, card, now_ms)
     if isinstance(command, _TRANSFERS):

@@ -9,16 +9,20 @@ import msgspec
 from engine.authorization.events import Event, outage_finished, programme_event
 from engine.commands import (
     ChangeProgramme,
+    ChangeProgrammeRule,
     CreateProgramme,
+    CreateProgrammeRule,
     EndOutage,
     GrantStandIns,
     ProgrammeChange,
     SetStandInPolicy,
 )
+from engine.execution.changing_rules import change_rules
 from engine.ids import Derived, derive
 from engine.programmes.programme import TRANSITIONS, Programme, ProgrammeConfig, policy_view, programme_view
 from engine.programmes.stand_in import grant, under_policy
 from engine.replies import Done, Granted, Problem, Reply
+from engine.rules.model import Rule
 
 NOT_FOUND = Problem(404, "not-found", "There is no such programme.")
 _UNLISTED = frozenset({"id", "version", "created_at", "updated_at"})
@@ -31,12 +35,14 @@ class ProgrammeExecuted(msgspec.Struct, frozen=True):
     reply: Reply
     after: Programme | None = None
     events: tuple[Event, ...] = ()
+    rule: Rule | None = None
+    """The authorization rule that the command created or changed."""
 
 
 def concerns_hosts(before: Programme | None, after: Programme) -> bool:
-    """Whether the change affects decisions of shard hosts: the configuration changed, or an outage started or
-    ended. The used budget concerns the owner alone."""
-    if before is None or before.config != after.config:
+    """Whether the change affects decisions of shard hosts: the configuration or the rules changed, or an
+    outage started or ended. The used budget concerns the owner alone."""
+    if before is None or before.config != after.config or before.rules != after.rules:
         return True
     return (before.outage and before.outage.id) != (after.outage and after.outage.id)
 
@@ -58,6 +64,8 @@ def execute_programme(command: ProgrammeChange, programme: Programme, now_ms: in
         return change(command, programme, now_ms)
     if isinstance(command, SetStandInPolicy):
         return set_policy(command, programme, now_ms)
+    if isinstance(command, CreateProgrammeRule | ChangeProgrammeRule):
+        return change_programme_rules(command, programme, now_ms)
     if isinstance(command, GrantStandIns):
         return grant_stand_ins(command, programme, now_ms)
     return end_outage(command, programme, now_ms)
@@ -101,6 +109,20 @@ def set_policy(command: SetStandInPolicy, programme: Programme, now_ms: int) -> 
     outage = programme.outage and under_policy(programme.outage, policy)
     after = msgspec.structs.replace(programme, config=newer, seq=programme.seq + 1, outage=outage)
     return ProgrammeExecuted(Done(200, shown), after, (event,))
+
+
+def change_programme_rules(
+    command: CreateProgrammeRule | ChangeProgrammeRule, programme: Programme, now_ms: int
+) -> ProgrammeExecuted:
+    """Create or change a rule of the programme or of one of its card products."""
+    config = programme.config
+    if (command.tenant_id, command.live) != (config.tenant_id, config.live):
+        return ProgrammeExecuted(NOT_FOUND)
+    changed = change_rules(command, programme.rules, now_ms)
+    if changed.rule is None:
+        return ProgrammeExecuted(changed.reply)
+    after = msgspec.structs.replace(programme, seq=programme.seq + 1, rules=changed.rules)
+    return ProgrammeExecuted(changed.reply, after, changed.events, changed.rule)
 
 
 def grant_stand_ins(command: GrantStandIns, programme: Programme, now_ms: int) -> ProgrammeExecuted:

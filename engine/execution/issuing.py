@@ -50,6 +50,7 @@ def card_of(command: CreateCard, now_ms: int) -> Card:
         cvk_generation=command.cvk_generation,
         state=command.state,
         controls=in_precedence(command.controls),
+        rules=command.rules,
         cardholder_active=command.cardholder_active,
         created_ms=now_ms,
         day=continues.day,

@@ -1,5 +1,5 @@
-"""Replace a card: the old one ends, and the new one continues its account, controls, counters and declared
-balance.
+"""Replace a card: the old one ends, and the new one continues its account, controls, rules, counters and
+declared balance.
 
 Both changes are in one commit, so no instant exists at which both cards can spend, or at which the counters
 of the day start again.
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from engine.authorization.effects import CardChanged, CardReplaced
+import msgspec
+
+from engine.authorization.effects import CardChanged, CardReplaced, Effect, RulesChanged
 from engine.authorization.events import replacement_events
 from engine.authorization.evolve import evolve
 from engine.authorization.executed import Executed
@@ -33,7 +35,12 @@ def replace(command: ReplaceCard, card: Card, now_ms: int) -> Executed:
         return Executed(Problem(409, "invalid-state-transition", detail))
     issued = _replacement(command, card)
     reason = card.state_reason if card.state == state else command.reason
-    effects = (CardChanged(state, reason, card.controls), CardReplaced(command.id, command.reason))
+    effects: tuple[Effect, ...] = (
+        CardChanged(state, reason, card.controls),
+        CardReplaced(command.id, command.reason),
+    )
+    if issued.rules:
+        effects += (RulesChanged((), issued.rules),)
     evolve(card, None, None, effects)
     events = replacement_events(command, card, now_ms)
     reply = Done(201, card_view(card_of(issued, now_ms)))
@@ -64,6 +71,7 @@ def _replacement(command: ReplaceCard, card: Card) -> CreateCard:
         cvk_generation=command.cvk_generation,
         state=command.state,
         controls=card.controls,
+        rules=tuple(msgspec.structs.replace(rule, scope_id=command.id) for rule in card.rules),
         cardholder_active=False,
         external_ref=command.external_ref,
         metadata=command.metadata,

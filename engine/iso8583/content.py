@@ -115,6 +115,8 @@ class Purchase(msgspec.Struct, frozen=True):
     mcc: str
     merchant_name: str
     merchant_country: str
+    merchant_id: str | None
+    """The card acceptor's id without padding (DE42)."""
     references: tuple[str, ...]
     """References to the transaction that this message continues, if any."""
     merchant_amount: MerchantAmount | None = None
@@ -339,6 +341,7 @@ def _purchase(message: Message, tags: Tags, profile: Profile, *, continues: bool
         mcc=digits(fields, 18),
         merchant_name=acceptor.name,
         merchant_country=acceptor.country,
+        merchant_id=fields.get(42, "").strip() or None,
         references=transaction_references(message, wire, profile.identity) if continues else (),
         merchant_amount=merchant_amount,
     )

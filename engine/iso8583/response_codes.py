@@ -43,6 +43,7 @@ ACTION_CODES_1993: Final = {
     "91": "911",  # card issuer timed out
     "94": "913",  # duplicate transmission
     "96": "909",  # system malfunction
+    "1A": "180",  # for private use: additional authentication required
     "N7": "129",  # suspected counterfeit card
 }
 """Action codes of ISO 8583:1993 by the code of the 1987 version."""

@@ -11,6 +11,7 @@ from engine.kyc.flows import DOCUMENT_TYPES
 from engine.limits import DECISION_TIMEOUT_MS_DEFAULT, HOLD_EXPIRY_DAYS_DEFAULT, HOLD_EXPIRY_DAYS_TRAVEL
 from engine.money import format_minor
 from engine.programmes.stand_in import Outage, StandInPolicy
+from engine.rules.model import Rule
 
 TRAVEL_MCCS = frozenset(
     {str(mcc) for mcc in range(3351, 3501)}
@@ -62,6 +63,8 @@ class Programme(msgspec.Struct, frozen=True, omit_defaults=True):
     outage: Outage | None = None
     decision_secret_sealed: bytes | None = None
     """The secret that signs calls to ``decision_url``, sealed by the vault."""
+    rules: tuple[Rule, ...] = ()
+    """The authorization rules of the programme and of its card products, except retired ones."""
 
 
 def hold_expiry_days(programme_days: int, mcc: str) -> int:

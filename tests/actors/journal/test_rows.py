@@ -45,6 +45,8 @@ ROW_TYPES: dict[str, type[tuple[object, ...]]] = {
 OF_FEW_COMMITS: dict[str, type[tuple[object, ...]]] = {
     "act_row": rows.ActRow,
     "replacement_row": rows.ReplacementRow,
+    "rule_row": rows.RuleRow,
+    "rule_match_row": rows.RuleMatchRow,
 }
 """Rows that only some commits have: arguments of functions that are called beside the commit function."""
 PYTHON_TYPES = {

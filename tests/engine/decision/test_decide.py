@@ -64,6 +64,8 @@ DE39 = {
     "per_txn_cap_exceeded": "61",
     "per_day_count_exceeded": "65",
     "per_day_amount_exceeded": "61",
+    "rule_declined": "05",
+    "authentication_required": "65",
     "risk_blocked": "59",
     "insufficient_funds": "51",
     "programme_declined": "05",
