@@ -11,6 +11,7 @@ only the second run gets as far as the endpoint of a delegated programme, the en
 
 from __future__ import annotations
 
+from collections import ChainMap
 from typing import Final
 
 import msgspec
@@ -20,8 +21,9 @@ from engine.authorization.effects import Effect, HoldLapsed, HoldPlaced
 from engine.authorization.executed import CommandContext, apply, lapse_expired_holds
 from engine.backtests.entry import Entry
 from engine.backtests.messages import adapted, is_unsent
-from engine.backtests.plan import Plan, changed_controls
+from engine.backtests.plan import ChangedRules, Plan, changed_controls
 from engine.backtests.tally import Direction, Flip, Tally
+from engine.backtests.velocities import CardPast, Pasts, use_velocities
 from engine.cards.account import Account, resize_hold
 from engine.cards.card import Card
 from engine.commands import Advise, Authorize, CardCommand, Continuation, CreateCard, Present, Reverse
@@ -30,17 +32,22 @@ from engine.decision.decide import Decision, authorize, must_call_endpoint
 from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import RULES, Inputs
 from engine.decision.recorded import decode_inputs
-from engine.execution.execute import apply_follow_up, execute
+from engine.execution.execute import AppliedFollowUp, apply_follow_up, execute
 from engine.programmes.programme import ProgrammeConfig
 from engine.replay.earlier import by_earlier_rules
 from engine.replay.programmes import ProgrammeVersions
 from engine.replay.state import ReplayedState
+from engine.rules.evaluate import NO_RULES, RecordedPast, RuleSet, rules_for
+from engine.rules.model import Rule
+from engine.rules.observed import Observed
 
 replace = msgspec.structs.replace
 
 NEVER_MS: Final = 253_402_300_799_000
 """The end of the year 9999: the expiry of holds that are assumed to be presented."""
 
+_UNKNOWN: Final[tuple[Observed, ...]] = ()
+"""Observed values before stored inputs were decoded."""
 _FOLLOW_UPS: Final = (Reverse, Present, Advise)
 _decode_command: Final = msgspec.json.Decoder(CardCommand).decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -66,7 +73,8 @@ class _Made(msgspec.Struct, frozen=True, gc=False):
 class History:
     """The history of the cards of one account. Give it every command to ``live``, in order."""
 
-    def __init__(self, plan: Plan, programmes: ProgrammeVersions) -> None:
+    def __init__(self, plan: Plan, programmes: ProgrammeVersions, *, card_velocities: bool = False) -> None:
+        """``card_velocities``: whether rules of single cards may have velocities."""
         self.tally = Tally()
         self.flips: list[Flip] = []
         """New flips; the caller takes them out."""
@@ -81,6 +89,12 @@ class History:
         """The version of the last decision, probably also that of the next one."""
         self._controls: dict[str, tuple[tuple[Control, ...], tuple[Control, ...]]] = {}
         """For each card its controls, and the changed ones."""
+        self._rules: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...], RuleSet]] = {}
+        """For each card the rules of its programme, its own, and those of them in force."""
+        self._changed_rules = ChangedRules(plan.change)
+        known = (*programmes.rules.values(), *plan.change.add_rules)
+        self._pasts = Pasts() if card_velocities or use_velocities(known) else None
+        """The purchases of the second run; ``None`` if no rule reads them."""
 
     @property
     def account_version(self) -> int:
@@ -112,81 +126,140 @@ class History:
         in_window = entry.at_ms >= self._plan.from_ms
         after: Decision | None = made.decision
         if self._changed is not None:
-            after = self._second_decision(command, entry, made)
-        elif in_window and (inputs := self._changed_inputs(command, made.context, made.inputs)):
-            after = authorize(command, inputs)
-            if not _same_effects(made.decision, after):
+            after = self._decide_apart(command, entry, made)
+        elif in_window:
+            second = self._second_decision(command, entry, made.context, made)
+            after = after if second is None else second.decision
+            if second is not None and not _same_effects(made.decision, second.decision):
                 self._changed = self._recorded.copy()
-                context = self._second_context(command, entry, made.context)
-                self._apply_second(command, entry, _Made(context, made.lapsed, inputs, after), made.decision)
-        authorization_id = _apply(self._recorded, command, entry, made)[0]
+                twin = self._twin(command, entry, second.context)
+                self._apply_second(command, entry, replace(second, context=twin), made.decision)
+        authorization_id, effects = _apply(self._recorded, command, entry, made)
+        if self._changed is None and self._pasts is not None:
+            self._pasts.follow(entry.card_id, command, effects, made.context.original, entry.at_ms)
         if in_window:
             self._count(command, entry, authorization_id, made.decision, after)
 
     def _recorded_decision(self, command: Authorize, entry: Entry) -> _Made:
         """The decision of the recorded run. Stored inputs are decoded only if they differ from those under
-        the last programme version and without a call to an endpoint."""
-        try:
-            config = self._config or self._programme_at(entry)
-            context = self._recorded.context(entry.card_id, command, config, None, entry.at_ms)
-        except KeyError:
-            raise MismatchError(command.id) from None
-        lapsed = lapse_expired_holds(context, entry.at_ms)
-        inputs = decision_inputs(context, entry.at_ms, lapsed, command)
+        the last programme version, without velocities and without a call to an endpoint."""
         if entry.inputs is None or entry.decision is None:
             raise MismatchError(command.id)
-        if _encode(inputs).decode() != entry.inputs:
-            if by_earlier_rules(command, entry.inputs, None):
-                raise LeftOutError
-            stored = decode_inputs(entry.inputs)
-            try:
-                config = self._programmes.numbered(config.id, stored.programme_version)
-            except KeyError:
-                raise MismatchError(command.id) from None
-            context = replace(context, programme=config, endpoint_result=stored.endpoint_result)
+        try:
+            config = self._config or self._programme_at(entry)
+            card = self._recorded.cards[entry.card_id].card
+            rules = self._rules_at(card, entry.at_ms)
+            past = RecordedPast(_UNKNOWN) if rules.velocities else None
+            context = self._recorded.context(
+                entry.card_id, command, config, None, entry.at_ms, rules, past
+            )
+            lapsed = lapse_expired_holds(context, entry.at_ms)
             inputs = decision_inputs(context, entry.at_ms, lapsed, command)
-            if stored.rules != RULES:
-                inputs = replace(inputs, rules=stored.rules)
-        self._config = config
-        decision = authorize(command, inputs)
+            if _encode(inputs).decode() != entry.inputs:
+                context, inputs = self._as_stored(command, entry, context, lapsed)
+        except KeyError:
+            raise MismatchError(command.id) from None
+        self._config = context.programme
+        decision = authorize(command, inputs, context.rules)
         if _encode(decision).decode() != entry.decision:
             raise MismatchError(command.id)
         return _Made(context, lapsed, inputs, decision)
 
-    def _second_decision(self, command: Authorize, entry: Entry, made: _Made) -> Decision | None:
+    def _as_stored(
+        self, command: Authorize, entry: Entry, context: CommandContext, lapsed: tuple[HoldLapsed, ...]
+    ) -> tuple[CommandContext, Inputs]:
+        """Context and inputs with the versions and the answers that the stored inputs name. Raises KeyError
+        for an unknown version."""
+        assert entry.inputs is not None, "decisions have inputs"
+        if by_earlier_rules(command, entry.inputs, None):
+            raise LeftOutError
+        stored = decode_inputs(entry.inputs)
+        in_force = stored.rules_in_force
+        context = replace(
+            context,
+            programme=self._programmes.numbered(context.programme.id, stored.programme_version),
+            endpoint_result=stored.endpoint_result,
+            rules=self._recorded.recorded_rules(in_force, self._programmes),
+            past=None if in_force is None else RecordedPast(in_force.observed),
+        )
+        inputs = decision_inputs(context, entry.at_ms, lapsed, command)
+        return context, inputs if stored.rules == RULES else replace(inputs, rules=stored.rules)
+
+    def _decide_apart(self, command: Authorize, entry: Entry, made: _Made) -> Decision | None:
         """The decision of the second run, which has a state of its own; ``None`` for an increment that the
         merchant does not send."""
         assert self._changed is not None, "called once the runs differ"
-        original = made.context.original
-        if original is not None and original.id in self._unsent:
+        if is_unsent(made.context.original, self._unsent):
             self._changed.skip(entry.card_id)
             return None
-        context = self._second_context(command, entry, made.context)
-        lapsed = lapse_expired_holds(context, entry.at_ms)
-        inputs = decision_inputs(context, entry.at_ms, lapsed, command)
-        if made.inputs.rules != RULES:
-            inputs = replace(inputs, rules=made.inputs.rules)
-        inputs = self._changed_inputs(command, context, inputs) or inputs
-        decision = authorize(command, inputs)
-        self._apply_second(command, entry, _Made(context, lapsed, inputs, decision), made.decision)
-        return decision
+        context = self._twin(command, entry, made.context)
+        second = self._second_decision(command, entry, context, made)
+        assert second is not None, "runs that differ decide separately"
+        self._apply_second(command, entry, second, made.decision)
+        return second.decision
 
-    def _second_context(self, command: Authorize, entry: Entry, context: CommandContext) -> CommandContext:
+    def _twin(self, command: CardCommand, entry: Entry, context: CommandContext) -> CommandContext:
+        """``context`` of the recorded run in the state of the second one."""
         assert self._changed is not None, "called once the runs differ"
         return self._changed.context(
-            entry.card_id, command, context.programme, context.endpoint_result, entry.at_ms
+            entry.card_id,
+            command,
+            context.programme,
+            context.endpoint_result,
+            entry.at_ms,
+            context.rules,
+            context.past,
         )
 
-    def _changed_inputs(self, command: Authorize, context: CommandContext, inputs: Inputs) -> Inputs | None:
-        """``inputs`` under the change; ``None`` if it does not affect them."""
+    def _second_decision(
+        self, command: Authorize, entry: Entry, context: CommandContext, made: _Made
+    ) -> _Made | None:
+        """The decision under the change. While both runs have one state, ``context`` is that of the recorded
+        run, and a decision that the change does not affect is ``None``."""
         controls = self._controls_of(context.card)
+        rules = self._changed_rules_of(context.card, made.context.rules)
+        if self._changed is None:
+            if controls is context.card.controls and rules is made.context.rules:
+                return None
+            lapsed = made.lapsed
+        else:
+            lapsed = lapse_expired_holds(context, entry.at_ms)
+        past = self._past_of(context, made) if rules.velocities else None
+        context = replace(context, rules=rules, past=past)
+        inputs = decision_inputs(context, entry.at_ms, lapsed, command)
         if controls is not inputs.controls:
             inputs = replace(inputs, controls=controls)
-        elif self._changed is None:
-            return None
-        if must_call_endpoint(command, inputs):
+        if made.inputs.rules != RULES:
+            inputs = replace(inputs, rules=made.inputs.rules)
+        if must_call_endpoint(command, inputs, rules):
             inputs = replace(inputs, endpoint_result=EndpointResult("approved"))
-        return inputs
+        return _Made(context, lapsed, inputs, authorize(command, inputs, rules))
+
+    def _past_of(self, context: CommandContext, made: _Made) -> CardPast:
+        """The past of the second run. While both runs have one state, it has the recorded values."""
+        assert self._pasts is not None, "some rule reads it"
+        in_force = made.inputs.rules_in_force
+        known = {}
+        if self._changed is None and in_force is not None:
+            known = dict(zip(made.context.rules.velocities, in_force.observed, strict=True))
+        return self._pasts.of(context.card.id, context.account is not None, known)
+
+    def _rules_at(self, card: Card, at_ms: int) -> RuleSet:
+        """The rules that are probably in force for ``card``; stored inputs name those that are."""
+        of_programme = self._programmes.rules_at(card.programme_id, at_ms)
+        if not of_programme and not card.rules:
+            return NO_RULES
+        known = self._rules.get(card.id)
+        if known is None or known[0] is not of_programme or known[1] is not card.rules:
+            rules = rules_for(card.card_product_id, of_programme, card.rules)
+            known = self._rules[card.id] = (of_programme, card.rules, rules)
+        return known[2]
+
+    def _changed_rules_of(self, card: Card, recorded: RuleSet) -> RuleSet:
+        """The rules in force for ``card`` under the change."""
+        if not self._plan.scope.covers(card):
+            return recorded
+        return self._changed_rules.of(recorded, ChainMap(self._recorded.rules, self._programmes.rules))
 
     def _controls_of(self, card: Card) -> tuple[Control, ...]:
         """The controls of ``card`` under the change."""
@@ -204,6 +277,8 @@ class History:
         """Apply a decision of the second run, whose recorded counterpart is ``recorded``."""
         assert self._changed is not None, "called once the runs differ"
         authorization_id, effects = _apply(self._changed, command, entry, made)
+        if self._pasts is not None:
+            self._pasts.follow(entry.card_id, command, effects, made.context.original, entry.at_ms)
         if made.decision.reason is not None:
             if recorded.reason is None and authorization_id == command.id:
                 self._unsent.add(command.id)
@@ -261,17 +336,27 @@ class History:
         applied = apply_follow_up(command, context, entry.at_ms)
         self._recorded.record(entry.card_id, entry.command_key, applied.effects, applied.authorization_id)
         if self._changed is None:
-            return
-        if second is None:
+            self._follow_past(entry, applied, context)
+        elif second is None:
             self._changed.skip(entry.card_id)
-            return
-        context = self._changed.context(entry.card_id, second, context.programme, None, entry.at_ms)
-        applied = apply_follow_up(second, context, entry.at_ms)
-        self._changed.record(entry.card_id, entry.command_key, applied.effects, applied.authorization_id)
+        else:
+            context = self._twin(second, entry, context)
+            applied = apply_follow_up(second, context, entry.at_ms)
+            self._changed.record(
+                entry.card_id, entry.command_key, applied.effects, applied.authorization_id
+            )
+            self._follow_past(entry, applied, context)
+
+    def _follow_past(self, entry: Entry, applied: AppliedFollowUp, context: CommandContext) -> None:
+        if self._pasts is not None:
+            command, effects = applied.command, applied.effects
+            self._pasts.follow(entry.card_id, command, effects, context.original, entry.at_ms)
 
     def _issue(self, command: CreateCard, entry: Entry) -> None:
         executed = self._recorded.issue(command, entry.at_ms)
         self._recorded.record(entry.card_id, entry.command_key, executed.effects, None)
+        if self._pasts is not None:
+            self._pasts.issue(command)
         if self._changed is not None:
             self._changed.issue(_continuing(command, self._changed), entry.at_ms)
             self._changed.skip(entry.card_id)
@@ -285,8 +370,7 @@ class History:
         if self._changed is None:
             return
         if not is_unsent(context.original, self._unsent):
-            twin = self._changed.context(entry.card_id, command, context.programme, None, entry.at_ms)
-            execute(command, twin, entry.at_ms)
+            execute(command, self._twin(command, entry, context), entry.at_ms)
         self._changed.skip(entry.card_id)
 
     def _recorded_context(self, command: CardCommand, entry: Entry) -> CommandContext:

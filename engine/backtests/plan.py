@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
 from engine.cards.card import Card
 from engine.controls import Control, in_precedence, kind_of
+from engine.decision.inputs import RuleName
+from engine.rules.evaluate import RuleSet, rule_set
+from engine.rules.model import Rule
 
 ScopeType = Literal["programme", "card_product", "card"]
 
@@ -36,6 +40,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """The change that a back-test examines."""
 
     controls: ControlsChange | None = None
+    add_rules: tuple[Rule, ...] = ()
+    """Rules that are in force for the cards of the scope, after the recorded rules of their own scope. A rule
+    with the id of a recorded one replaces it."""
+    remove_rules: tuple[str, ...] = ()
+    """Ids of rules that are not in force."""
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,6 +56,33 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     change: Change
     assume_presented: bool = True
     """Whether newly approved purchases are presented in full; otherwise their holds lapse."""
+
+
+_SCOPES: Final = ("programme", "card_product", "card")
+"""In the order of evaluation."""
+
+
+class ChangedRules:
+    """The authorization rules in force under a change, for each set of recorded rules."""
+
+    def __init__(self, change: Change) -> None:
+        self._added = change.add_rules
+        self._removed = {*change.remove_rules, *(rule.id for rule in change.add_rules)}
+        self._sets: dict[tuple[RuleName, ...], RuleSet] = {}
+
+    def of(self, recorded: RuleSet, versions: Mapping[RuleName, Rule]) -> RuleSet:
+        """The rules instead of ``recorded``, which are among ``versions``; ``recorded`` itself if they are
+        the same. Shadow rules take no part."""
+        if not self._removed:
+            return recorded
+        found = self._sets.get(recorded.versions)
+        if found is None:
+            kept = [versions[name] for name in recorded.versions if name[0] not in self._removed]
+            same = len(kept) == len(recorded.versions) and not self._added
+            # Sorting is stable: added rules come after the recorded ones of their scope.
+            ordered = sorted((*kept, *self._added), key=lambda rule: _SCOPES.index(rule.scope))
+            found = self._sets[recorded.versions] = recorded if same else rule_set(ordered)
+        return found
 
 
 def changed_controls(controls: tuple[Control, ...], change: Change) -> tuple[Control, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Final
 
 from engine.commands import CreateProgramme, ProgrammeCommand
+from engine.decision.inputs import RuleName
 from engine.execution.execute_programme import create, execute_programme
 from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.rules.model import Rule
+
+_NO_RULES: Final[tuple[list[int], list[tuple[Rule, ...]]]] = ([], [])
 
 
 class ProgrammeVersions:
@@ -16,6 +21,9 @@ class ProgrammeVersions:
         self._latest: dict[str, Programme] = {}
         self._configs: dict[str, list[ProgrammeConfig]] = {}
         self._since: dict[str, list[int]] = {}
+        self._rules: dict[str, tuple[list[int], list[tuple[Rule, ...]]]] = {}
+        self.rules: dict[RuleName, Rule] = {}
+        """All versions of the authorization rules of programmes and card products."""
 
     def add(self, programme_id: str, command: ProgrammeCommand, at_ms: int) -> None:
         """Execute ``command``, the next one in the programme's journal, at ``at_ms``."""
@@ -26,6 +34,11 @@ class ProgrammeVersions:
         if executed.after is None:
             return
         self._latest[programme_id] = executed.after
+        if executed.rule is not None:
+            self.rules[executed.rule.id, executed.rule.version] = executed.rule
+            since, rules = self._rules.setdefault(programme_id, ([], []))
+            since.append(at_ms)
+            rules.append(executed.after.rules)
         configs = self._configs.setdefault(programme_id, [])
         # Grants and outages do not change the configuration.
         if not configs or configs[-1].version != executed.after.config.version:
@@ -43,3 +56,9 @@ class ProgrammeVersions:
         """The version in force at ``at_ms``; the first one before its own instant. Raises KeyError."""
         index = bisect_right(self._since[programme_id], at_ms) - 1
         return self._configs[programme_id][max(0, index)]
+
+    def rules_at(self, programme_id: str, at_ms: int) -> tuple[Rule, ...]:
+        """The authorization rules of the programme and its card products at ``at_ms``."""
+        since, rules = self._rules.get(programme_id, _NO_RULES)
+        index = bisect_right(since, at_ms) - 1
+        return rules[index] if index >= 0 else ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from copy import copy
 
 import msgspec
 
-from engine.authorization.effects import AuthorizationOpened, Effect
+from engine.authorization.effects import AuthorizationOpened, Effect, RulesChanged
 from engine.authorization.executed import CommandContext, Executed
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
@@ -21,8 +22,12 @@ from engine.commands import (
     reference_of_message,
 )
 from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import RuleName, RulesInForce
 from engine.execution.issuing import card_of, issue
 from engine.programmes.programme import ProgrammeConfig
+from engine.replay.programmes import ProgrammeVersions
+from engine.rules.evaluate import NO_RULES, Past, RuleSet, recorded_rules
+from engine.rules.model import Rule
 
 
 class ReplayedCard(msgspec.Struct):
@@ -36,11 +41,13 @@ class ReplayedState:
     """The cards of one account, and the account; one card, or a card and its replacements, without an
     account."""
 
-    __slots__ = ("account", "cards")
+    __slots__ = ("account", "cards", "rules")
 
     def __init__(self) -> None:
         self.account: Account | None = None
         self.cards: dict[str, ReplayedCard] = {}
+        self.rules: dict[RuleName, Rule] = {}
+        """All versions of the authorization rules of the cards."""
 
     def issue(self, command: CreateCard, at_ms: int) -> Executed:
         """Issue a card, and open its account if this state has none."""
@@ -54,6 +61,7 @@ class ReplayedState:
                 currency=command.currency,
             )
         self.cards[command.id] = ReplayedCard(card, AuthorizationIndex())
+        self.rules |= {(rule.id, rule.version): rule for rule in command.rules}
         return issue(command, card, self.account if command.account_id is not None else None)
 
     def context(
@@ -63,6 +71,8 @@ class ReplayedState:
         programme: ProgrammeConfig,
         endpoint_result: EndpointResult | None,
         at_ms: int,
+        rules: RuleSet = NO_RULES,
+        past: Past | None = None,
     ) -> CommandContext:
         """The context of ``command`` on a card. Raises KeyError for a card that was not issued yet."""
         replayed = self.cards[card_id]
@@ -70,7 +80,13 @@ class ReplayedState:
         original: Authorization | None = None
         if isinstance(command, AUTHORIZATION_COMMANDS) and command.references:
             original = replayed.known.find_original(command, account, at_ms)
-        return CommandContext(replayed.card, account, programme, original, endpoint_result)
+        return CommandContext(replayed.card, account, programme, original, endpoint_result, rules, past)
+
+    def recorded_rules(self, in_force: RulesInForce | None, programmes: ProgrammeVersions) -> RuleSet:
+        """The authorization rules of a stored decision. Raises KeyError if a version is missing."""
+        if in_force is None:
+            return NO_RULES
+        return recorded_rules(in_force, ChainMap(self.rules, programmes.rules))
 
     def record(
         self,
@@ -89,6 +105,8 @@ class ReplayedState:
             if type(effect) is AuthorizationOpened:
                 known.add(effect.authorization)
                 opened = effect.authorization.command_key == command_key
+            elif type(effect) is RulesChanged:
+                self.rules |= {(rule.id, rule.version): rule for rule in effect.written}
         if authorization_id is None or opened:
             return
         about = reference_of_id(authorization_id)
@@ -102,6 +120,7 @@ class ReplayedState:
     def copy(self) -> ReplayedState:
         """An independent copy: no change of one state appears in the other."""
         twin = ReplayedState()
+        twin.rules = self.rules
         twin.account = None if self.account is None else _copy_account(self.account)
         twin.cards = {id_: _copy_card(each) for id_, each in self.cards.items()}
         return twin

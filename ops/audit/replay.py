@@ -26,6 +26,7 @@ from engine.replay.earlier import by_earlier_rules
 from engine.replay.programmes import ProgrammeVersions
 from engine.replay.state import ReplayedState
 from engine.replies import Done, Reply, WireAnswer
+from engine.rules.evaluate import RecordedPast
 
 FETCH: Final = 1_000
 
@@ -166,8 +167,12 @@ def _execute(state: ReplayedState, command: CardCommand, row: Any, programmes: P
     programme_id = state.cards[row["actor_id"]].card.programme_id
     inputs = decode_inputs(row["inputs"]) if row["inputs"] else None
     if inputs is None:
-        config, endpoint_result = programmes.at(programme_id, at_ms), None
-    else:
-        config = programmes.numbered(programme_id, inputs.programme_version)
-        endpoint_result = inputs.endpoint_result
-    return execute(command, state.context(row["actor_id"], command, config, endpoint_result, at_ms), at_ms)
+        config = programmes.at(programme_id, at_ms)
+        return execute(command, state.context(row["actor_id"], command, config, None, at_ms), at_ms)
+    config = programmes.numbered(programme_id, inputs.programme_version)
+    rules = state.recorded_rules(inputs.rules_in_force, programmes)
+    past = None if inputs.rules_in_force is None else RecordedPast(inputs.rules_in_force.observed)
+    context = state.context(
+        row["actor_id"], command, config, inputs.endpoint_result, at_ms, rules, past
+    )
+    return execute(command, context, at_ms)
