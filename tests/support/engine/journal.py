@@ -16,7 +16,9 @@ from engine.commands import (
     AuthorizationCommand,
     Authorize,
     CardCommand,
+    ChangeProgrammeRule,
     CreateCard,
+    CreateProgrammeRule,
     reference_of_id,
     reference_of_message,
 )
@@ -26,6 +28,9 @@ from engine.execution.execute import execute
 from engine.execution.issuing import card_of, issue
 from engine.replay.programmes import ProgrammeVersions
 from engine.replies import WireAnswer
+from engine.rules.changes import changes_of
+from engine.rules.evaluate import LivePast, RuleSet, rules_for
+from engine.rules.velocity import Change, History
 from tests.support.engine import build
 
 _encode = msgspec.json.encode
@@ -44,6 +49,8 @@ class Owner:
         self.programmes.add(programme_id, build.create_programme(id=programme_id, **config), self.now_ms)
         self._known: dict[str, AuthorizationIndex] = {}
         self._numbers = 0
+        self._counted: dict[str, list[tuple[Change, ...]]] = {}
+        self._of_account: list[tuple[Change, ...]] = []
 
     def number(self) -> int:
         """A new number for ids and keys."""
@@ -55,6 +62,10 @@ class Owner:
         command = build.change_programme(self.number(), programme_id=self.programme_id, **changes)
         self.programmes.add(self.programme_id, command, self.now_ms)
 
+    def change_rules(self, command: CreateProgrammeRule | ChangeProgrammeRule) -> None:
+        """Create or change a rule of the programme."""
+        self.programmes.add(self.programme_id, command, self.now_ms)
+
     def issue(self, command: CreateCard) -> Card:
         """Issue a card."""
         card = card_of(command, self.now_ms)
@@ -63,6 +74,7 @@ class Owner:
         executed = issue(command, card, self.account if command.account_id else None)
         assert any(isinstance(effect, CardIssued) for effect in executed.effects)
         self.cards[card.id], self._known[card.id] = card, AuthorizationIndex()
+        self._counted[card.id] = self._counted.get(card.replaces or "") or []
         self._journal(card, command, executed)
         return card
 
@@ -75,8 +87,14 @@ class Owner:
         if isinstance(command, AuthorizationCommand):
             original = known.find_original(command, account, self.now_ms)
         config = self.programmes.at(self.programme_id, self.now_ms)
-        context = CommandContext(card, account, config, original, endpoint_result)
+        of_programme = self.programmes.rules_at(self.programme_id, self.now_ms)
+        rules = rules_for(card.card_product_id, of_programme, card.rules)
+        past = self._past_of(card, rules, config.timezone)
+        context = CommandContext(card, account, config, original, endpoint_result, rules, past)
         executed = execute(command, context, self.now_ms)
+        changes = changes_of(command, executed.effects, original, self.now_ms)
+        self._counted[card.id].append(changes)
+        self._of_account.append(changes)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 known.add(effect.authorization)
@@ -100,6 +118,15 @@ class Owner:
         reply = self.do(command).reply
         assert isinstance(reply, WireAnswer)
         return reply.response_code
+
+    def _past_of(self, card: Card, rules: RuleSet, zone: str) -> LivePast:
+        """The past, built from the changes of all earlier commands."""
+        histories = History(), History()
+        for history, earlier in zip(histories, (self._counted[card.id], self._of_account), strict=True):
+            history.load(rules.velocities, zone, ())
+            for changes in earlier:
+                history.apply(changes)
+        return LivePast(histories[0], histories[1] if card.account_id else histories[0])
 
     def _journal(self, card: Card, command: CardCommand, executed: Executed) -> None:
         """As ``actors.cards.rows.write_command``."""
