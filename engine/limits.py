@@ -366,6 +366,8 @@ BACKTEST_EXAMPLES_MAX: Final = 3
 """Mismatches that a result names."""
 BACKTEST_CONTROLS_MAX: Final = 20
 """Controls that a back-test adds."""
+BACKTEST_RULES_MAX: Final = 50
+"""Rules that a back-test adds, and rules that it removes."""
 BACKTEST_GROUPS_SHOWN_MAX: Final = 200
 """Rows of each table of a result, the largest first."""
 BACKTEST_KEEP_DAYS: Final = 30

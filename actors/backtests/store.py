@@ -41,6 +41,8 @@ class Backtest(msgspec.Struct, frozen=True):
     """The end of its histories: that of the window, or its start."""
     settled_in: float
     """Seconds until all decisions before ``until_ms`` are committed."""
+    card_velocities: bool
+    """Whether rules of single cards have, or had, velocities."""
     flips: int
     """Flips stored so far."""
 
@@ -75,7 +77,15 @@ class BacktestStore:
             return None
         row = rows[0]
         plan = _decode_plan(row["plan"])
-        return Backtest(self._id, row["programme_id"], plan, row["until_ms"], row["settled_in"], row["flips"])
+        return Backtest(
+            self._id,
+            row["programme_id"],
+            plan,
+            row["until_ms"],
+            row["settled_in"],
+            row["card_velocities"],
+            row["flips"],
+        )
 
     async def programmes(self, programme_id: str) -> ProgrammeVersions:
         """All versions of the programme."""

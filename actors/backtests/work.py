@@ -112,7 +112,7 @@ class RangeWorker:
         return tally
 
     async def _live_unit(self, unit: Unit, queues: CommandQueues) -> Tally:
-        history = History(self._backtest.plan, self._versions)
+        history = History(self._backtest.plan, self._versions, card_velocities=self._backtest.card_velocities)
         rows = 0
         try:
             while True:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from api.cards.controls import ControlInput, to_engine
-from api.http.fields import Id, InstantInput, example, parse_instant
+from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, InstantInput, example, parse_instant
 from api.http.validation import Input, broken
 from api.operations.pagination import PageQuery
 from engine.backtests.plan import Change, ControlsChange, Plan, Scope, ScopeType
 from engine.backtests.tally import Direction
 from engine.instant import to_ms
-from engine.limits import BACKTEST_CONTROLS_MAX, BACKTEST_WINDOW_DAYS_MAX
+from engine.limits import BACKTEST_CONTROLS_MAX, BACKTEST_RULES_MAX, BACKTEST_WINDOW_DAYS_MAX
+from engine.rules.model import Rule
 
 ControlKind = Literal[
     "mcc_allow",
@@ -27,6 +29,15 @@ ControlKind = Literal[
     "per_day_cap",
     "per_day_amount_cap",
 ]
+
+
+RuleVersion = Annotated[
+    str,
+    StringConstraints(pattern=UUID_PATTERN[:-1] + "@[1-9][0-9]{0,8}$"),
+    AfterValidator(str.lower),
+    example(f"{ID_EXAMPLE}@2"),
+]
+"""Id and version of an authorization rule."""
 
 
 class ScopeInput(Input):
@@ -58,14 +69,35 @@ class ControlsChangeInput(Input):
 
 
 class ChangeInput(Input):
-    """The change to be examined."""
+    """The change to be examined; at least one member."""
 
-    controls: ControlsChangeInput
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    def change(self) -> Change:
-        """The engine's change."""
+    controls: ControlsChangeInput | None = None
+    add_rules: Annotated[list[RuleVersion], Field(max_length=BACKTEST_RULES_MAX)] = []
+    """Versions of authorization rules, in any state, that every card has in addition. One of a rule that is in
+    force replaces its version."""
+    remove_rules: Annotated[list[Id], Field(max_length=BACKTEST_RULES_MAX)] = []
+    """Rules that no card has any more."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> ChangeInput:
+        if self.controls is None and not self.add_rules and not self.remove_rules:
+            raise broken("missing", "The change must name controls or rules.")
+        if len({each.partition("@")[0] for each in self.add_rules}) < len(self.add_rules):
+            raise broken("invalid", "One version of each rule can be added.", at="/add_rules")
+        return self
+
+    def change(self, rules: Mapping[str, Rule]) -> Change:
+        """The engine's change; ``rules`` are the rules of ``add_rules``."""
         controls = self.controls
-        return Change(ControlsChange(tuple(dict.fromkeys(controls.remove)), to_engine(controls.add)))
+        return Change(
+            None
+            if controls is None
+            else ControlsChange(tuple(dict.fromkeys(controls.remove)), to_engine(controls.add)),
+            tuple(rules[name] for name in self.add_rules),
+            tuple(dict.fromkeys(self.remove_rules)),
+        )
 
 
 class BacktestInput(Input):
@@ -98,11 +130,11 @@ class BacktestInput(Input):
             raise broken("range", detail, at="/to")
         return self
 
-    def plan(self) -> Plan:
-        """The engine's plan."""
+    def plan(self, rules: Mapping[str, Rule]) -> Plan:
+        """The engine's plan; ``rules`` are the rules of ``add_rules``."""
         begin, end = self.window
         scope = Scope(self.scope.type, self.scope.id)
-        return Plan(scope, to_ms(begin), to_ms(end), self.change.change(), self.assume_presented)
+        return Plan(scope, to_ms(begin), to_ms(end), self.change.change(rules), self.assume_presented)
 
     def shown_change(self) -> dict[str, Any]:
         """The change as it is shown."""

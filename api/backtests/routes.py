@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Query
 from starlette.responses import Response
 
-from api.backtests.inputs import BacktestInput, FlipsQuery, ScopeInput
+from api.backtests.inputs import BacktestInput, ChangeInput, FlipsQuery, ScopeInput
 from api.backtests.views import COUNTED, FLIPS, SELECT, BacktestView, FlipView, show, show_flip
 from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
@@ -22,6 +22,7 @@ from api.operations.route import new_router
 from engine.backtests.plan import ScopeType
 from engine.instant import to_datetime
 from engine.limits import BACKTESTS_OPEN_MAX
+from engine.rules.model import Rule
 
 router = new_router("Back-tests")
 
@@ -49,7 +50,14 @@ _PROGRAMME: Final = """
     SELECT p.id::text, p.config::json ->> 'currency' AS currency FROM programmes p WHERE p.id = ({})
 """
 
+_RULES: Final = """
+    SELECT v.rule_id || '@' || v.version AS name, v.rule
+    FROM authorization_rules r JOIN authorization_rule_versions v ON v.rule_id = r.id
+    WHERE r.id = ANY ($1::uuid[]) AND r.programme_id = $2::uuid AND r.tenant_id = $3 AND r.live = $4
+"""
+
 _encode = msgspec.json.Encoder().encode
+_decode_rule = msgspec.json.Decoder(Rule).decode
 
 
 @router.post(
@@ -59,7 +67,7 @@ _encode = msgspec.json.Encoder().encode
     responses=refusals("not-found", "too-many-backtests"),
 )
 async def create_backtest(given: BacktestInput, call: KeyedCall) -> Response:
-    """Examine a change of controls on recorded decisions.
+    """Examine a change of controls and authorization rules on recorded decisions.
 
     The history of each card is lived again in order, with the counters, balances and holds that it has under
     the change: a decline leaves money and caps for later purchases, an approval uses them. Beside it the
@@ -74,6 +82,7 @@ async def create_backtest(given: BacktestInput, call: KeyedCall) -> Response:
         programme = await _programme_of(connection, call, given.scope)
         if await connection.fetchval(_OPEN, caller.tenant_id) >= BACKTESTS_OPEN_MAX:
             raise Refusal("too-many-backtests")
+        rules = await _rules_of(connection, call, programme["id"], given.change)
         backtest_id, now = services.new_id(), to_datetime(services.clock.now_ms())
         await connection.execute(
             _INSERT,
@@ -86,7 +95,7 @@ async def create_backtest(given: BacktestInput, call: KeyedCall) -> Response:
             programme["currency"],
             *given.window,
             _encode(given.shown_change()).decode(),
-            _encode(given.plan()).decode(),
+            _encode(given.plan(rules)).decode(),
             now,
         )
         shown = show(await _require(connection, call, backtest_id))
@@ -164,8 +173,7 @@ async def list_backtest_flips(
         query,
         table="backtest_flips",
         select=FLIPS,
-        filters={"r.backtest_id = ?::uuid": backtest_id},
-        scanned={"r.direction = ?": query.direction},
+        filters={"r.backtest_id = ?::uuid": backtest_id, "r.direction = ?": query.direction},
         always=COUNTED,
         show=show_flip,
     )
@@ -198,3 +206,28 @@ async def _programme_of(connection: Connection, call: Call, scope: ScopeInput) -
         detail = f"There is no such {scope.type.replace('_', ' ')}."
         raise Refusal("not-found", detail, errors=[FieldError("/scope/id", "not_found", detail)])
     return row
+
+
+async def _rules_of(
+    connection: Connection, call: Call, programme_id: str, change: ChangeInput
+) -> dict[str, Rule]:
+    """The rules of ``add_rules`` by their names. Raises ``Refusal`` 404 for a rule that the programme does not
+    have."""
+    caller = call.caller
+    ids = [*(each.partition("@")[0] for each in change.add_rules), *change.remove_rules]
+    rows = await connection.fetch(_RULES, ids, programme_id, caller.tenant_id, caller.live) if ids else []
+    known = {row["name"]: row["rule"] for row in rows}
+    known_ids = {name.partition("@")[0] for name in known}
+    detail = "The programme has no such rule."
+    errors = [
+        FieldError(f"/change/add_rules/{index}", "not_found", detail)
+        for index, name in enumerate(change.add_rules)
+        if name not in known
+    ] + [
+        FieldError(f"/change/remove_rules/{index}", "not_found", detail)
+        for index, id_ in enumerate(change.remove_rules)
+        if id_ not in known_ids
+    ]
+    if errors:
+        raise Refusal("not-found", detail, errors=errors)
+    return {name: _decode_rule(known[name]) for name in change.add_rules}

@@ -150,9 +150,7 @@ class History:
             card = self._recorded.cards[entry.card_id].card
             rules = self._rules_at(card, entry.at_ms)
             past = RecordedPast(_UNKNOWN) if rules.velocities else None
-            context = self._recorded.context(
-                entry.card_id, command, config, None, entry.at_ms, rules, past
-            )
+            context = self._recorded.context(entry.card_id, command, config, None, entry.at_ms, rules, past)
             lapsed = lapse_expired_holds(context, entry.at_ms)
             inputs = decision_inputs(context, entry.at_ms, lapsed, command)
             if _encode(inputs).decode() != entry.inputs:
@@ -342,9 +340,7 @@ class History:
         else:
             context = self._twin(second, entry, context)
             applied = apply_follow_up(second, context, entry.at_ms)
-            self._changed.record(
-                entry.card_id, entry.command_key, applied.effects, applied.authorization_id
-            )
+            self._changed.record(entry.card_id, entry.command_key, applied.effects, applied.authorization_id)
             self._follow_past(entry, applied, context)
 
     def _follow_past(self, entry: Entry, applied: AppliedFollowUp, context: CommandContext) -> None:

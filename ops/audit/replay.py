@@ -172,7 +172,5 @@ def _execute(state: ReplayedState, command: CardCommand, row: Any, programmes: P
     config = programmes.numbered(programme_id, inputs.programme_version)
     rules = state.recorded_rules(inputs.rules_in_force, programmes)
     past = None if inputs.rules_in_force is None else RecordedPast(inputs.rules_in_force.observed)
-    context = state.context(
-        row["actor_id"], command, config, inputs.endpoint_result, at_ms, rules, past
-    )
+    context = state.context(row["actor_id"], command, config, inputs.endpoint_result, at_ms, rules, past)
     return execute(command, context, at_ms)

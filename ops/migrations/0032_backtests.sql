@@ -68,5 +68,6 @@ CREATE TABLE backtest_flips (
     PRIMARY KEY (id, backtest_id, attempt)
 );
 CREATE INDEX backtest_flips_of_backtest ON backtest_flips (backtest_id, id);
+CREATE INDEX backtest_flips_of_direction ON backtest_flips (backtest_id, direction, id);
 COMMENT ON TABLE backtest_flips IS 'Decisions that the change turned: id is that of the command, before and after are the JSON of both decisions.';
 COMMENT ON COLUMN backtest_flips.attempt IS 'The attempt at its range; only flips of the last one count.';

@@ -14,9 +14,7 @@ def condition(attribute: str, op: Op, value: Any) -> Condition:
     return Condition(attribute, op, tuple(value) if isinstance(value, list) else value)
 
 
-def velocity(
-    measure: Any, window: str, op: Op, value: Any, *where: Condition, of: Any = "card"
-) -> Condition:
+def velocity(measure: Any, window: str, op: Op, value: Any, *where: Condition, of: Any = "card") -> Condition:
     """A condition on a velocity."""
     return Condition("velocity", op, value, Velocity(measure, window, where, of))
 
