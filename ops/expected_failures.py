@@ -10,6 +10,7 @@ from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
 from ops.commands.authentication_key import AuthenticationKeyError
+from ops.commands.backtest import BacktestError
 from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
 from ops.commands.export import ExportError
@@ -33,6 +34,7 @@ from stanchion import StanchionError
 EXPECTED_FAILURES: Final = (
     AuditError,
     AuthenticationKeyError,
+    BacktestError,
     ClientError,
     ClusterError,
     ControlError,

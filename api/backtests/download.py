@@ -40,7 +40,8 @@ COLUMNS: Final = (
     "after_trace",
 )
 _PAGE: Final = f"""
-    {FLIPS} WHERE r.backtest_id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND r.id < $4::uuid AND {COUNTED}
+    {FLIPS} WHERE r.backtest_id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
+        AND r.id < $4::uuid AND {COUNTED}
     ORDER BY r.id DESC LIMIT {ROWS}
 """
 

@@ -52,13 +52,13 @@ class ControlsChangeInput(Input):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    remove: Annotated[list[ControlKind], Field(max_length=9), example(["per_txn_cap"])] = []
+    remove: Annotated[list[ControlKind], Field(default_factory=list, max_length=9), example(["per_txn_cap"])]
     """Kinds of controls that no card has any more."""
     add: Annotated[
         list[ControlInput],
-        Field(max_length=BACKTEST_CONTROLS_MAX),
+        Field(default_factory=list, max_length=BACKTEST_CONTROLS_MAX),
         example([{"kind": "per_txn_cap", "amount": "100.00"}]),
-    ] = []
+    ]
     """Controls that every card has in addition."""
 
     @model_validator(mode="after")
@@ -74,10 +74,10 @@ class ChangeInput(Input):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     controls: ControlsChangeInput | None = None
-    add_rules: Annotated[list[RuleVersion], Field(max_length=BACKTEST_RULES_MAX)] = []
-    """Versions of authorization rules, in any state, that every card has in addition. One of a rule that is in
-    force replaces its version."""
-    remove_rules: Annotated[list[Id], Field(max_length=BACKTEST_RULES_MAX)] = []
+    add_rules: Annotated[list[RuleVersion], Field(default_factory=list, max_length=BACKTEST_RULES_MAX)]
+    """Versions of authorization rules, in any state, that every card has in addition. One of a rule that is
+    in force replaces its version."""
+    remove_rules: Annotated[list[Id], Field(default_factory=list, max_length=BACKTEST_RULES_MAX)]
     """Rules that no card has any more."""
 
     @model_validator(mode="after")
@@ -110,7 +110,8 @@ class BacktestInput(Input):
     """The end of the window, exclusive. Later decisions than the start of the back-test are not in it."""
     change: ChangeInput
     assume_presented: bool = True
-    """Whether purchases that only the change approves are presented in full; with `false` their holds lapse."""
+    """Whether purchases that only the change approves are presented in full; with `false` their holds
+    lapse."""
 
     @property
     def window(self) -> tuple[datetime, datetime]:

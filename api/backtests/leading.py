@@ -48,8 +48,10 @@ _TAKE: Final = f"""
     UPDATE backtests SET state = 'running', attempt = attempt + 1, lease_until = {_LEASE},
         started_at = coalesce(started_at, now())
     WHERE id = (
-        SELECT b.id FROM backtests b WHERE b.state = 'queued' OR (b.state = 'running' AND b.lease_until < now())
-        ORDER BY (SELECT count(*) FROM backtests s WHERE s.tenant_id = b.tenant_id AND s.state = 'running'), b.id
+        SELECT b.id FROM backtests b
+        WHERE b.state = 'queued' OR (b.state = 'running' AND b.lease_until < now())
+        ORDER BY (
+            SELECT count(*) FROM backtests s WHERE s.tenant_id = b.tenant_id AND s.state = 'running'), b.id
         LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING id::text, programme_id::text, scope_type, scope_id::text, attempt, cards IS NOT NULL AS planned
 """

@@ -43,7 +43,8 @@ _CANCEL: Final = """
 # The currency of a programme's configuration, and the programme of each scope.
 _SCOPES: Final[dict[ScopeType, str]] = {
     "programme": "SELECT id FROM programmes WHERE id = $1::uuid AND tenant_id = $2 AND live = $3",
-    "card_product": "SELECT programme_id FROM card_products WHERE id = $1::uuid AND tenant_id = $2 AND live = $3",
+    "card_product": """SELECT programme_id FROM card_products
+        WHERE id = $1::uuid AND tenant_id = $2 AND live = $3""",
     "card": "SELECT programme_id FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND live = $3",
 }
 _PROGRAMME: Final = """
@@ -211,8 +212,8 @@ async def _programme_of(connection: Connection, call: Call, scope: ScopeInput) -
 async def _rules_of(
     connection: Connection, call: Call, programme_id: str, change: ChangeInput
 ) -> dict[str, Rule]:
-    """The rules of ``add_rules`` by their names. Raises ``Refusal`` 404 for a rule that the programme does not
-    have."""
+    """The rules of ``add_rules`` by their names. Raises ``Refusal`` 404 for a rule that the programme does
+    not have."""
     caller = call.caller
     ids = [*(each.partition("@")[0] for each in change.add_rules), *change.remove_rules]
     rows = await connection.fetch(_RULES, ids, programme_id, caller.tenant_id, caller.live) if ids else []

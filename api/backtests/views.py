@@ -25,7 +25,8 @@ SELECT: Final = """
     SELECT r.id::text, r.scope_type, r.scope_id::text, r.currency, r.from_at, r.to_at, r.shown_change,
         (r.plan::json ->> 'assume_presented')::boolean AS assume_presented, r.state, r.failure, r.created_at,
         r.started_at, r.completed_at, r.cards, r.result, least(r.to_at, r.started_at) AS as_of,
-        coalesce((SELECT sum(g.cards_done) FROM backtest_ranges g WHERE g.backtest_id = r.id), 0) AS cards_done
+        (SELECT coalesce(sum(g.cards_done), 0) FROM backtest_ranges g WHERE g.backtest_id = r.id)
+            AS cards_done
     FROM backtests r
 """
 FLIPS: Final = """

@@ -61,7 +61,8 @@ KINDS: Final = (
         "too-many-backtests",
         409,
         "Too many back-tests are open",
-        "The tenant has as many back-tests as may be queued or running at the same time, in both modes together.",
+        "The tenant has as many back-tests as may be queued or running at the same time, in both modes "
+        "together.",
         "Wait until one of them is done, or cancel one.",
     ),
     Kind(

@@ -37,7 +37,11 @@ async def resources(acme: Caller) -> dict[str, str]:
     await submit(acme, reviewed, BASIC | {"family_name": "REVIEW"})
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
+    change = {"controls": {"remove": ["mcc_deny"]}}
+    scope = {"type": "card", "id": card["id"]}
+    backtest = await acme.post("/v1/backtests", {"scope": scope, **window, "change": change}, 202)
     return {
+        "backtests": backtest["id"],
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
         "cardholders": card["cardholder_id"],
@@ -92,6 +96,10 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/cards/{ids['cards']}", {"metadata": {"a": "b"}}),
         ("PATCH", f"/v1/transactions/{ids['transactions']}", {"metadata": {"a": "b"}}),
         ("GET", f"/v1/exports/{ids['exports']}", None),
+        ("GET", f"/v1/backtests/{ids['backtests']}", None),
+        ("GET", f"/v1/backtests/{ids['backtests']}/flips", None),
+        ("GET", f"/v1/backtests/{ids['backtests']}/flips.csv", None),
+        *(("POST", "/v1/backtests", backtest_of(*scope)) for scope in scopes_of(ids)),
         ("GET", f"/v1/settlement-reports?date=2026-01-01&programme_id={ids['programs']}", None),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("POST", f"/v1/cards/{ids['cards']}/reveal-sessions", None),
@@ -136,7 +144,23 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
 
 def deletions_for(ids: dict[str, str]) -> list[tuple[str, str, Any]]:
     """Every operation that deletes an object; sent last, because later requests would return 404."""
-    return [("DELETE", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None)]
+    return [
+        ("DELETE", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None),
+        ("DELETE", f"/v1/backtests/{ids['backtests']}", None),
+    ]
+
+
+def scopes_of(ids: dict[str, str]) -> list[tuple[str, str]]:
+    """The scopes of back-tests."""
+    kinds = (("programme", "programs"), ("card_product", "card-products"), ("card", "cards"))
+    return [(type_, ids[name]) for type_, name in kinds]
+
+
+def backtest_of(type_: str, id_: str) -> dict[str, Any]:
+    """A back-test of a scope."""
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    change = {"controls": {"remove": ["mcc_deny"]}}
+    return {"scope": {"type": type_, "id": id_}, **window, "change": change}
 
 
 def lists_for(ids: dict[str, str]) -> list[str]:
@@ -176,6 +200,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         "webhook-endpoints",
         "simulated-spends",
         "exports",
+        "backtests",
     )
     return [
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
@@ -192,7 +217,8 @@ async def answers(caller: Caller, ids: dict[str, str], own: dict[str, str]) -> l
     gets = [("GET", path, None) for path in lists_for(ids) + cursors_for(ids, own)]
     for method, path, body in requests_for(ids, own) + gets + deletions_for(ids):
         response = await caller.send(method, path, body)
-        shown = (response.json() if response.content else {}) | {"instance": ""}
+        is_json = "json" in response.headers.get("content-type", "")
+        shown = (response.json() if is_json else {}) | {"instance": ""}
         found.append(
             (
                 f"{method} {path.split('?')[0].replace(next(iter(ids.values())), '')}",

@@ -22,6 +22,7 @@ ORDER = (
     "README",
     "cards",
     "records",
+    "backtests",
     "accounts",
     "webhooks",
     "stand-in",

@@ -14,6 +14,7 @@ from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
 from stanchion.resources.accounts import Accounts, LedgerEntries, Transfers
+from stanchion.resources.backtests import Backtests
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
@@ -46,6 +47,7 @@ class Resources(Generic[AnyTransport]):
         self.webhook_endpoints = WebhookEndpoints(transport)
         self.kyc = Kyc(transport)
         self.exports = Exports(transport)
+        self.backtests = Backtests(transport)
         self.settlement_reports = SettlementReports(transport)
         self.clients = Clients(transport)
         self.audit_log = AuditLog(transport)

@@ -84,7 +84,12 @@ async def test_decline_frees_money_for_a_later_purchase(running: Installation, a
     gained, lost = await flips_of(acme, done)
     assert (lost["id"], gained["id"]) == (bet["transaction_id"], food["transaction_id"])
     assert (lost["before"]["decision"], lost["after"]["decline_reason"]) == ("approved", "mcc_not_allowed")
-    assert lost["after"]["trace"][-1] == {"rule": "mcc_deny", "outcome": "fail", "observed": "7995", "limit": None}
+    assert lost["after"]["trace"][-1] == {
+        "rule": "mcc_deny",
+        "outcome": "fail",
+        "observed": "7995",
+        "limit": None,
+    }
     assert gained["before"]["trace"][-1]["observed"] == "20.00"
     assert (gained["direction"], gained["after"]["approved_amount"]) == ("declined_to_approved", "50.00")
     recorded = await acme.get(f"/v1/transactions/{bet['transaction_id']}")
@@ -120,7 +125,10 @@ async def test_cards_that_share_an_account_are_lived_together(running: Installat
         {"cards_done": 1, "cards": 1},
         3,
     )
-    assert {flip["id"] for flip in await flips_of(acme, done)} == {bet["transaction_id"], food["transaction_id"]}
+    assert {flip["id"] for flip in await flips_of(acme, done)} == {
+        bet["transaction_id"],
+        food["transaction_id"],
+    }
     done = await ran(running, acme, plan(other, NO_GAMBLING, "card"))
     assert counts(done)["approved_to_declined"] == (0, "0.00")
     done = await ran(running, acme, plan(card, NO_GAMBLING, "card_product"))
@@ -143,7 +151,9 @@ async def test_unfunded_card_and_its_replacement_are_lived_together(
     assert [flip["id"] for flip in await flips_of(acme, done)] == [second["transaction_id"]]
 
 
-async def test_csv_has_all_flips(running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_csv_has_all_flips(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("api.backtests.download.ROWS", 2)
     monkeypatch.setattr("api.backtests.download._PAGE", download._PAGE.replace("LIMIT 500", "LIMIT 2"))
     card = await acme.funded_card("100.00")
@@ -189,7 +199,11 @@ async def test_cancelled_backtest_does_no_more(
     go_on.set()
     await led
     found = await acme.get(path)
-    assert (found["state"], found["progress"], found["flips"]) == ("cancelled", {"cards_done": 0, "cards": 1}, None)
+    assert (found["state"], found["progress"], found["flips"]) == (
+        "cancelled",
+        {"cards_done": 0, "cards": 1},
+        None,
+    )
     assert await flips_of(acme, found) == []
     assert (await acme.send("DELETE", path)).json() == found
     assert await take(running.services) is None
@@ -233,7 +247,9 @@ async def test_another_server_goes_on_with_the_ranges_that_are_left(
     await asyncio.gather(first, return_exceptions=True)
     pool = running.services.pool
     await pool.execute("UPDATE backtests SET lease_until = now() - interval '1 second'")
-    await pool.execute("UPDATE backtest_ranges SET lease_until = now() - interval '1 second' WHERE number = 2")
+    await pool.execute(
+        "UPDATE backtest_ranges SET lease_until = now() - interval '1 second' WHERE number = 2"
+    )
     await lead_next(running)
     done = await acme.get(path)
     assert (done["state"], done["progress"]) == ("done", {"cards_done": 2, "cards": 2})
@@ -267,7 +283,9 @@ async def test_range_that_fails_again_and_again_ends_the_backtest(
     assert [each.attempt for each in runs if each] == list(range(1, BACKTEST_ATTEMPTS_MAX + 1))
 
 
-async def test_decision_that_is_not_reproduced_fails_the_backtest(running: Installation, acme: Caller) -> None:
+async def test_decision_that_is_not_reproduced_fails_the_backtest(
+    running: Installation, acme: Caller
+) -> None:
     card = await acme.funded_card("100.00")
     sale = await acme.spend(card, "1.00")
     pool = running.services.pool
@@ -357,19 +375,26 @@ async def test_expired_backtest_is_deleted(running: Installation, acme: Caller) 
         ({"change": {}}, "/change"),
         ({"change": {"controls": {}}}, "/change/controls"),
         ({"change": {"controls": {"remove": ["funds"]}}}, "/change/controls/remove/0"),
-        ({"change": {"controls": {"add": [{"kind": "per_txn_cap", "amount": "x"}]}}}, "/change/controls/add/0/amount"),
+        (
+            {"change": {"controls": {"add": [{"kind": "per_txn_cap", "amount": "x"}]}}},
+            "/change/controls/add/0/amount",
+        ),
         ({"change": {"add_rules": ["019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"]}}, "/change/add_rules/0"),
         ({"change": {"remove_rules": ["x"]}}, "/change/remove_rules/0"),
         ({"assume_presented": "yes"}, "/assume_presented"),
     ],
 )
 async def test_invalid_request_names_the_member(acme: Caller, change: Any, pointer: str) -> None:
-    card = {name: "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e" for name in ("id", "programme_id", "card_product_id")}
+    card = {
+        name: "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e" for name in ("id", "programme_id", "card_product_id")
+    }
     refused = await acme.post("/v1/backtests", plan(card, NO_GAMBLING) | change, 400)
     assert refused["errors"][0]["pointer"] == pointer
 
 
-async def test_unknown_scope_and_rules_are_not_found(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_unknown_scope_and_rules_are_not_found(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     other = await running.caller(f"{tenant}-other")
     card, foreign = await acme.funded_card("1.00"), await other.funded_card("1.00")
     for scope in ("programme", "card_product", "card"):

@@ -17,6 +17,8 @@ from pydantic import BaseModel
 from api.accounts.entries import EntryView
 from api.accounts.routes import AccountView
 from api.card_products.routes import CardProductInput, CardProductView
+from api.backtests.inputs import ChangeInput
+from api.backtests.views import BacktestView, FlipView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
 from api.cards.inputs import CardChange, CardInput
@@ -97,6 +99,9 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.StandIn, StandInView),
     (records.KycCheck, KycCheckView),
     (records.CaptureSession, CaptureSessionView),
+    (records.Backtest, BacktestView),
+    (records.Flip, FlipView),
+    (inputs.BacktestChange, ChangeInput),
     (inputs.SubmissionFields, Submission),
     (inputs.StandInPolicyFields, PolicyInput),
     (inputs.ProgrammeFields, ProgrammeInput),
