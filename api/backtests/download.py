@@ -13,7 +13,7 @@ from api.backtests.routes import find_backtest
 from api.backtests.views import COUNTED, FLIPS, show_flip
 from api.database.pool import fetch
 from api.http.answers import json_bytes
-from api.http.refusals import refusals
+from api.http.refusals import Responses, refusals
 from api.operations.call import Call, PathId, ReadCall
 from api.operations.pagination import LAST_ID
 from api.operations.route import new_router
@@ -39,6 +39,12 @@ COLUMNS: Final = (
     "before_trace",
     "after_trace",
 )
+_CONTENT: Final[Responses] = {
+    200: {
+        "description": "The decisions, newest first, with a header.",
+        "content": {"text/csv": {"schema": {"type": "string"}}},
+    }
+}
 _PAGE: Final = f"""
     {FLIPS} WHERE r.backtest_id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
         AND r.id < $4::uuid AND {COUNTED}
@@ -49,13 +55,7 @@ _PAGE: Final = f"""
 @router.get(
     "/v1/backtests/{id}/flips.csv",
     response_class=Response,
-    responses={
-        200: {
-            "description": "The decisions, newest first, with a header.",
-            "content": {"text/csv": {"schema": {"type": "string"}}},
-        }
-    }
-    | refusals("not-found"),
+    responses=_CONTENT | refusals("not-found"),
 )
 async def download_backtest_flips(backtest_id: PathId, call: ReadCall) -> Response:
     """Download the decisions that the change turns, as CSV.

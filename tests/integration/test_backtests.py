@@ -1,4 +1,4 @@
-"""Back-tests as Ray tasks: in processes of their own, with a low priority, also after the death of a server."""
+"""Back-tests as Ray tasks: processes of their own, with a low priority, also after a server's death."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from engine.limits import BACKTEST_NICENESS
 from tests.support.api.driver import Caller
-from tests.support.integration.stack import SECONDS_MAX, Stack
+from tests.support.integration.stack import SECONDS_MAX, Stack, until
 
 NO_GAMBLING = {"controls": {"add": [{"kind": "mcc_deny", "values": ["7995"]}]}}
 
@@ -53,9 +53,7 @@ async def test_tasks_run_with_a_low_priority_and_end(stack: Stack, demo: Caller)
     started = [line for line in map(json.loads, log) if line["event"] == "task_started"]
     assert started[-1]["niceness"] == BACKTEST_NICENESS
     assert started[-1]["pid"] not in stack.processes().values()
-    async with asyncio.timeout(SECONDS_MAX):
-        while tasks_of(stack):
-            await asyncio.sleep(0.05)
+    await until(lambda: not tasks_of(stack), "the tasks end")
 
 
 @pytest.mark.timeout(2 * SECONDS_MAX + 60)
@@ -64,8 +62,6 @@ async def test_backtest_survives_the_death_of_its_api_server(stack: Stack, demo:
     await demo.spend(card, "80.00", mcc="7995")
     created = await demo.post("/v1/backtests", request_for(card), 202)
     os.kill(await stack.pid("api-0"), signal.SIGKILL)
-    async with asyncio.timeout(SECONDS_MAX):
-        while not stack.healthy():
-            await asyncio.sleep(0.1)
+    await until(stack.healthy, "a new server serves")
     done = await ended(demo, created["id"])
     assert (done["state"], done["flips"]["approved_to_declined"]["count"]) == ("done", 1), done

@@ -17,7 +17,7 @@ from actors.tasks import LocalTasks, TaskFailedError
 from api.backtests import download, leading
 from api.backtests.leading import BacktestLeader, lead, take
 from engine.limits import BACKTEST_ATTEMPTS_MAX, BACKTEST_KEEP_DAYS, BACKTESTS_OPEN_MAX
-from tests.support.api.delegation import money
+from tests.support.actors.outbox.waiting import eventually
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
@@ -343,13 +343,15 @@ async def test_only_four_can_be_open(running: Installation, acme: Caller, tenant
     await acme.post("/v1/backtests", plan(card, NO_GAMBLING), 202)
 
 
+async def _is_done(caller: Caller, backtest_id: str) -> bool:
+    return bool((await caller.get(f"/v1/backtests/{backtest_id}"))["state"] == "done")
+
+
 async def test_leader_takes_backtests_by_itself(running: Installation, acme: Caller) -> None:
     created = await acme.post("/v1/backtests", plan(await acme.funded_card("1.00"), NO_GAMBLING), 202)
     leader = BacktestLeader(running.services, LocalTasks(running.services.settings))
     leader.start()
-    async with asyncio.timeout(60):
-        while (await acme.get(f"/v1/backtests/{created['id']}"))["state"] != "done":
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _is_done(acme, created["id"]))
     await leader.stop()
     await leader.stop()
 
@@ -385,9 +387,7 @@ async def test_expired_backtest_is_deleted(running: Installation, acme: Caller) 
     ],
 )
 async def test_invalid_request_names_the_member(acme: Caller, change: Any, pointer: str) -> None:
-    card = {
-        name: "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e" for name in ("id", "programme_id", "card_product_id")
-    }
+    card = dict.fromkeys(("id", "programme_id", "card_product_id"), "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e")
     refused = await acme.post("/v1/backtests", plan(card, NO_GAMBLING) | change, 400)
     assert refused["errors"][0]["pointer"] == pointer
 

@@ -16,9 +16,9 @@ from pydantic import BaseModel
 
 from api.accounts.entries import EntryView
 from api.accounts.routes import AccountView
-from api.card_products.routes import CardProductInput, CardProductView
 from api.backtests.inputs import ChangeInput
 from api.backtests.views import BacktestView, FlipView
+from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
 from api.cards.inputs import CardChange, CardInput

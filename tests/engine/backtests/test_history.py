@@ -15,7 +15,7 @@ from engine.backtests.history import History, LeftOutError, MismatchError
 from engine.backtests.order import CommandQueues
 from engine.backtests.plan import Change, ControlsChange, Plan, Scope
 from engine.backtests.tally import Tally
-from engine.commands import Load, Present, Reverse, reference_of_id, reference_of_message
+from engine.commands import Present, Reverse, reference_of_id, reference_of_message
 from engine.controls import Control, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
 from engine.decision.delegation import EndpointResult
 from engine.ids import Derived, derive
@@ -188,7 +188,9 @@ def compare(
 ) -> int:
     """Compare a back-test with the naive model; returns the number of flips."""
     owner = owner_of(*controls_of(before), funds_minor=0, timezone="UTC")
-    moves, sales, done = [], {}, set()
+    moves: list[Move] = []
+    sales: dict[int, Any] = {}
+    done: set[int] = set()
     for kind, amount, mcc, minutes, pick in history:
         owner.now_ms += minutes * 60_000
         open_sales = [number for number in sales if number not in done]
