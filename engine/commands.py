@@ -451,12 +451,7 @@ CardCommand = (
     | ReadBalance
 )
 ProgrammeChange = (
-    ChangeProgramme
-    | SetStandInPolicy
-    | CreateProgrammeRule
-    | ChangeProgrammeRule
-    | GrantStandIns
-    | EndOutage
+    ChangeProgramme | SetStandInPolicy | CreateProgrammeRule | ChangeProgrammeRule | GrantStandIns | EndOutage
 )
 """Changes of an existing programme."""
 ProgrammeCommand = CreateProgramme | ProgrammeChange

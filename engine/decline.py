@@ -51,8 +51,8 @@ DUPLICATE_CONFLICT: Final = "94"
 
 
 def response_code(reason: str, network: str) -> str:
-    """DE39 for a decline; a CVV2 mismatch is ``N7`` on Visa and ``05`` on Mastercard, a missing authentication
-    ``1A`` on Visa and ``65`` on Mastercard."""
+    """DE39 for a decline; a CVV2 mismatch is ``N7`` on Visa and ``05`` on Mastercard, a missing
+    authentication ``1A`` on Visa and ``65`` on Mastercard."""
     if reason == "cvv2_mismatch" and network != "visa":
         return "05"
     if reason == "authentication_required" and network == "visa":

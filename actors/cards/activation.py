@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from actors.cards.reading import Need, Reader, ReadResult, Wanted, split
 from actors.cards.pasts import LoadingPast, Pasts, wanted_pasts
+from actors.cards.reading import Need, Reader, ReadResult, Wanted, split
 from actors.clock import SystemClock
 from actors.essential import start_essential
 from actors.journal.contract import Journal, StoredReply, UnknownOutcomeError, Unreadable
@@ -297,9 +297,7 @@ class Activation:
             self._reading = wanted
             try:
                 # The open holds of a shared account are read once, not with each of its cards.
-                read = await self.reader.read(
-                    wanted, self.snapshots, self.accounts, wanted_pasts(loading)
-                )
+                read = await self.reader.read(wanted, self.snapshots, self.accounts, wanted_pasts(loading))
             except UnknownOutcomeError:
                 await asyncio.sleep(RETRY_SECONDS)
                 read = None

@@ -14,11 +14,11 @@ import msgspec
 
 from actors.cards.reading import Need, Wanted
 from actors.journal.contract import PastOf
+from engine.authorization.counting import changes_of
 from engine.authorization.executed import Executed
 from engine.cards.authorization import Authorization
 from engine.commands import CardCommand
 from engine.programmes.programme import Programme
-from engine.rules.changes import changes_of
 from engine.rules.evaluate import LivePast, RuleSet
 from engine.rules.model import Velocity
 from engine.rules.velocity import History
@@ -149,7 +149,9 @@ class Pasts:
     ) -> LoadingPast:
         now_ms = self._now_ms()
         since_ms = min(earliest_ms(each.window, now_ms) for each in velocities)
-        wanted = PastOf(subject, "account" if kind == "account" else "card", max(0, since_ms - _CLOCK_SLACK_MS))
+        wanted = PastOf(
+            subject, "account" if kind == "account" else "card", max(0, since_ms - _CLOCK_SLACK_MS)
+        )
         return LoadingPast(need_id, wanted, history, velocities, zone)
 
     def _account(self, actor: CardActor) -> ActiveAccount | None:

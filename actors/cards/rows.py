@@ -20,13 +20,13 @@ from actors.journal.rows import (
     JournalRow,
     ReplacementRow,
     RuleMatchRow,
-    RuleRow,
     StandInRow,
     TombstoneRow,
     TransactionRow,
     UsageRow,
     new_row,
 )
+from actors.journal.rule_rows import rule_row
 from engine.authorization.effects import (
     AuthorizationOpened,
     AuthorizationUpdated,
@@ -53,8 +53,7 @@ from engine.cards.authorization import Authorization, status
 from engine.cards.card import Card
 from engine.commands import Advise, Authorize, CardCommand, Present
 from engine.decision.decide import Decision
-from engine.decision.inputs import RuleName
-from engine.rules.model import Rule
+from engine.rules.observed import RuleName
 
 _encode = msgspec.json.Encoder().encode
 OPENERS: Final = (Authorize, Present, Advise)
@@ -133,24 +132,6 @@ def _write_rule_matches(
     if decision.matched_rule is not None:
         rows.rule_matches.append(row(decision.matched_rule, shadow=False))
     rows.rule_matches += [row(name, shadow=True) for name in decision.shadow_matches]
-
-
-def rule_row(rule: Rule, tenant_id: str, live: bool, programme_id: str) -> RuleRow:
-    """The row of a rule after a change."""
-    return RuleRow(
-        rule.id,
-        tenant_id,
-        live,
-        programme_id,
-        rule.scope,
-        rule.scope_id,
-        rule.name,
-        rule.state,
-        rule.version,
-        _encode(rule).decode(),
-        rule.created_ms,
-        rule.updated_ms,
-    )
 
 
 def _write_effects(context: WriteContext, effects: tuple[Effect, ...]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.journal.contract import StoredReply, Unreadable
+from engine.authorization.counting import Figures, counted_past
 from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
@@ -16,7 +17,6 @@ from engine.currencies import MerchantAmount
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage
-from engine.rules.changes import Figures, counted_past
 from engine.rules.model import Rule
 from engine.rules.velocity import Counted
 

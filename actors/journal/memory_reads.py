@@ -10,8 +10,15 @@ import msgspec
 
 from actors.clock import SystemClock
 from actors.journal.contract import PastOf, StoredReply
-from actors.journal.decoding import decode_config, decode_controls, decode_outage, decode_past_command, decode_rule
+from actors.journal.decoding import (
+    decode_config,
+    decode_controls,
+    decode_outage,
+    decode_past_command,
+    decode_rule,
+)
 from actors.journal.memory_tables import MemoryTables, Row
+from engine.authorization.counting import Figures, counted_past
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
@@ -23,7 +30,6 @@ from engine.ids import shard_of
 from engine.instant import DAY_MS
 from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, NETWORK_GROUP_MAX, TOMBSTONE_DAYS
 from engine.programmes.programme import Programme
-from engine.rules.changes import Figures, counted_past
 from engine.rules.model import Rule
 from engine.rules.velocity import Counted
 

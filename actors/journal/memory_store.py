@@ -105,7 +105,8 @@ class MemoryStore(MemoryReads):
         self.stand_ins.put(rows.stand_ins)
         self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))
         self.card_replacements.put(rows.replacements)
-        self.authorization_rule_versions.put(rows.rules)
+        for rule in rows.rules:
+            self.rule_versions.setdefault((rule.id, rule.version), rule.rule)
         self.authorization_rules.put(rows.rules, _RULE_CHANGES)
         self.rule_matches.put(rows.rule_matches)
         self.card_usage.put(rows.usage.values(), self.card_usage.columns)

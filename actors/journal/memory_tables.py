@@ -69,7 +69,6 @@ class MemoryTables:
         self.cards = Table("cards", CardRow)
         self.card_replacements = Table("card_replacements", ReplacementRow, key="card_id")
         self.authorization_rules = Table("authorization_rules", RuleRow)
-        self.authorization_rule_versions = Table("authorization_rule_versions", RuleRow, key="id version")
         self.rule_matches = Table("rule_matches", RuleMatchRow, key="rule_id decision_id")
         self.card_usage = Table("card_usage", UsageRow, key="card_id")
         self.declared_balances = Table("declared_balances", DeclaredRow, key="card_id")
@@ -83,5 +82,7 @@ class MemoryTables:
         self.audit_log = Table("audit_log", ActRow)
         self.command_keys: dict[bytes, Row] = {}
         """Index of ``journal`` by command key."""
+        self.rule_versions: dict[tuple[str, int], str] = {}
+        """The table ``authorization_rule_versions``: JSON of a rule by id and version."""
         self.programme_changes: list[str] = []
         """Ids of programmes in the order of their writes."""

@@ -33,7 +33,14 @@ from actors.journal.contract import (
     UnknownOutcomeError,
     Unreadable,
 )
-from actors.journal.decoding import authorizations_of, card_of, decoded, past_of, programme_of, stored_commands
+from actors.journal.decoding import (
+    authorizations_of,
+    card_of,
+    decoded,
+    past_of,
+    programme_of,
+    stored_commands,
+)
 from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.cards.rows import rule_row
 from actors.journal.contract import Rows
 from actors.journal.rows import AccountRow, EventRow, JournalRow, OutageRow, ProgrammeRow
+from actors.journal.rule_rows import rule_row
 from engine.commands import CreateProgramme, ProgrammeCommand
 from engine.execution.execute_programme import ProgrammeExecuted
 from engine.ids import Derived, derive

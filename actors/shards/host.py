@@ -76,7 +76,9 @@ class ShardHost:
         self.counts = HostCounts()
         self.epochs: dict[int, int] = {}
         answers = RecentAnswers()
-        self.activation = Activation(journal, self._on_loaded, answers.remember_stored, active_cards_max, clock.now_ms)
+        self.activation = Activation(
+            journal, self._on_loaded, answers.remember_stored, active_cards_max, clock.now_ms
+        )
         self.decider = Decider(self.activation, self.epochs, vault, answers)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._in_flight = InFlight(self.counts)

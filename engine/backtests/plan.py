@@ -9,9 +9,9 @@ import msgspec
 
 from engine.cards.card import Card
 from engine.controls import Control, in_precedence, kind_of
-from engine.decision.inputs import RuleName
 from engine.rules.evaluate import RuleSet, rule_set
 from engine.rules.model import Rule
+from engine.rules.observed import RuleName
 
 ScopeType = Literal["programme", "card_product", "card"]
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from engine.authorization.counting import changes_of
 from engine.authorization.effects import Effect
 from engine.cards.authorization import Authorization
 from engine.commands import CardCommand, CreateCard
-from engine.rules.changes import changes_of
 from engine.rules.model import Rule, Velocity
 from engine.rules.observed import Observed
 from engine.rules.velocity import Change, Counted, History

@@ -75,6 +75,13 @@ class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     open: bool
     """Whether an increment can raise it (``engine.cards.authorization_states``)."""
 
+    @property
+    def authorized_minor(self) -> int:
+        """Its total before the increment: its open or lapsed amount and its cleared amount."""
+        if self.lapsed_minor:
+            return self.cleared_minor + self.lapsed_minor
+        return max(self.cleared_minor, self.approved_minor - self.reversed_minor)
+
 
 def references_of(authorization: Authorization) -> tuple[str, ...]:
     """All references of ``authorization``."""

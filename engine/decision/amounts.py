@@ -67,11 +67,5 @@ def available_minor(inputs: Inputs) -> int:
 
 
 def authorized_minor(inputs: Inputs) -> int:
-    """The total of the authorization that an increment raises, before the increment: its open or lapsed
-    amount and its cleared amount."""
-    original = inputs.original
-    if original is None:
-        return 0
-    if original.lapsed_minor:
-        return original.cleared_minor + original.lapsed_minor
-    return max(original.cleared_minor, original.approved_minor - original.reversed_minor)
+    """The total of the authorization that an increment raises, before the increment."""
+    return 0 if inputs.original is None else inputs.original.authorized_minor

@@ -14,7 +14,7 @@ import msgspec
 from engine.commands import Authorize
 from engine.decision import risk
 from engine.decision.amounts import approvable_minor, programme_decides
-from engine.decision.inputs import Inputs, RuleName, cvv2_failures_on, day_of
+from engine.decision.inputs import Inputs, cvv2_failures_on, day_of
 from engine.decision.programme_rule import programme_rule, stand_in_for
 from engine.decision.rules import purchase_rules, refund_rules, verification_rules
 from engine.decision.trace_view import step_view
@@ -26,6 +26,7 @@ from engine.programmes.programme import hold_expiry_days
 from engine.programmes.stand_in import StandIn
 from engine.programmes.stand_in import response_code as stand_in_response_code
 from engine.rules.evaluate import NO_RULES, BoundRule, RuleSet, shadow_matches
+from engine.rules.observed import RuleName
 from engine.trace import TraceStep
 
 
@@ -57,8 +58,8 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def authorize(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> Decision:
     """Decide an authorization, an account verification (amount 0) or a refund.
 
-    ``engine.decline`` lists the reasons in order, with their response codes (ISO 8583 DE39). ``rules`` are the
-    authorization rules that ``inputs`` name.
+    ``engine.decline`` lists the reasons in order, with their response codes (ISO 8583 DE39). ``rules`` are
+    the authorization rules that ``inputs`` name.
     """
     day = day_of(inputs)
     points = risk.score(command, cvv2_failures_on(inputs, day))
@@ -95,9 +96,7 @@ def authorize(command: Authorize, inputs: Inputs, rules: RuleSet = NO_RULES) -> 
     )
 
 
-def _shadow_matches(
-    command: Authorize, inputs: Inputs, rules: RuleSet, points: int
-) -> tuple[RuleName, ...]:
+def _shadow_matches(command: Authorize, inputs: Inputs, rules: RuleSet, points: int) -> tuple[RuleName, ...]:
     """Rules decide purchases in the card's currency only; see ``engine.decision.rules``."""
     if command.kind == "refund" or not command.amount_minor or command.currency != inputs.card_currency:
         return ()

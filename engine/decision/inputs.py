@@ -5,7 +5,7 @@ Inputs are stored by position. Read ``engine.decision.recorded`` before changing
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from engine.cards.authorization import OriginalView
 from engine.controls import Control
 from engine.decision.delegation import EndpointResult
 from engine.instant import day_label
-from engine.rules.observed import Observed
+from engine.rules.observed import RulesInForce
 
 INPUTS_LAYOUT: Final = 2
 """Number of the layout in which inputs are stored; ``engine.decision.recorded`` says when it rises."""
@@ -22,20 +22,6 @@ RULES: Final = 1
 """Version of the decision rules. Under version 0, ``per_txn_cap`` compared an increment alone with the cap,
 the approved amount of a programme limited the decision even after the programme had left its decisions to the
 platform, and the trace did not explain the refusal of a smaller approval."""
-
-RuleName: TypeAlias = tuple[str, int]
-"""Id and version of an authorization rule."""
-
-
-class RulesInForce(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The authorization rules of a decision, and the values that they read besides the command."""
-
-    versions: tuple[RuleName, ...]
-    """Active rules in the order of evaluation."""
-    shadow_versions: tuple[RuleName, ...] = ()
-    observed: tuple[Observed, ...] = ()
-    """The values of the velocities of these rules, each once, in the order of their first use."""
-    card_created_ms: int = 0
 
 
 class Inputs(msgspec.Struct, frozen=True, array_like=True, tag=INPUTS_LAYOUT, gc=False):

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from typing import Final
 
 from engine.commands import CreateProgramme, ProgrammeCommand
-from engine.decision.inputs import RuleName
 from engine.execution.execute_programme import create, execute_programme
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.rules.model import Rule
+from engine.rules.observed import RuleName
 
 _NO_RULES: Final[tuple[list[int], list[tuple[Rule, ...]]]] = ([], [])
 

@@ -22,12 +22,12 @@ from engine.commands import (
     reference_of_message,
 )
 from engine.decision.delegation import EndpointResult
-from engine.decision.inputs import RuleName, RulesInForce
 from engine.execution.issuing import card_of, issue
 from engine.programmes.programme import ProgrammeConfig
 from engine.replay.programmes import ProgrammeVersions
 from engine.rules.evaluate import NO_RULES, Past, RuleSet, recorded_rules
 from engine.rules.model import Rule
+from engine.rules.observed import RuleName, RulesInForce
 
 
 class ReplayedCard(msgspec.Struct):

@@ -9,18 +9,19 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from engine.commands import Authorize
-from engine.decision.amounts import authorized_minor
-from engine.decision.inputs import Inputs
 from engine.instant import DAY_MS, to_datetime, zone
 from engine.rules.model import Op
 
+if TYPE_CHECKING:
+    from engine.commands import Authorize
+    from engine.decision.inputs import Inputs
+
 Type = Literal["amount", "string", "name", "boolean", "integer", "time", "weekday", "velocity"]
-Read = Callable[[Authorize, Inputs, int], Any]
+Read: TypeAlias = "Callable[[Authorize, Inputs, int], Any]"
 """Reads an attribute from a command, the inputs of its decision and its risk score."""
 
 COMPARISONS: Final[tuple[Op, ...]] = ("eq", "lt", "lte", "gt", "gte", "between")
@@ -32,7 +33,7 @@ OPS: Final[Mapping[Type, tuple[Op, ...]]] = {
     "boolean": ("eq",),
     "integer": COMPARISONS,
     "time": ("between",),
-    "weekday": ("eq", "in", "not_in"),
+    "weekday": ("in", "between"),
     "velocity": COMPARISONS,
 }
 """Operators by the type of the attribute."""
@@ -45,7 +46,7 @@ class Attribute(msgspec.Struct, frozen=True):
     """An attribute of a purchase; ``read`` is ``None`` for ``velocity``, which is measured."""
 
     type: Type
-    read: Read | None = None
+    read: Callable[[Any, Any, int], Any] | None = None
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -96,6 +97,12 @@ def _card_present(command: Authorize, _inputs: Inputs, _points: int) -> bool:
     return command.channel in ("pos", "atm") and command.entry_mode not in _CARD_ABSENT
 
 
+def _amount(command: Authorize, inputs: Inputs, _points: int) -> int:
+    """Of an increment the total, as for ``per_txn_cap``."""
+    authorized_minor = 0 if inputs.original is None else inputs.original.authorized_minor
+    return authorized_minor + command.amount_minor
+
+
 def _merchant_currency(command: Authorize, _inputs: Inputs, _points: int) -> str:
     return command.currency if command.merchant_amount is None else command.merchant_amount.currency
 
@@ -106,7 +113,7 @@ def _card_age_days(_command: Authorize, inputs: Inputs, _points: int) -> int:
 
 
 ATTRIBUTES: Final[Mapping[str, Attribute]] = {
-    "amount": Attribute("amount", lambda c, i, _: authorized_minor(i) + c.amount_minor),
+    "amount": Attribute("amount", _amount),
     "merchant_currency": Attribute("string", _merchant_currency),
     "merchant_country": Attribute("string", lambda c, _i, _p: c.merchant_country),
     "mcc": Attribute("string", lambda c, _i, _p: c.mcc),

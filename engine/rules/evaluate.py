@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from engine.commands import Authorize
-from engine.decision.inputs import Inputs, RuleName, RulesInForce
 from engine.limits import RULE_SETS_MAX
 from engine.rules.attributes import ATTRIBUTES, UNAUTHENTICATED, needs_authentication
 from engine.rules.compile import (
@@ -22,14 +20,18 @@ from engine.rules.compile import (
     compile_rule,
 )
 from engine.rules.model import Rule, Velocity, in_order
-from engine.rules.observed import Observed
+from engine.rules.observed import Observed, RuleName, RulesInForce
 from engine.rules.velocity import DISTINCT, Counted, History, filter_of
 from engine.trace import TraceStep
+
+if TYPE_CHECKING:
+    from engine.commands import Authorize
+    from engine.decision.inputs import Inputs
 
 Versions: TypeAlias = Mapping[RuleName, Rule]
 """Rules by id and version."""
 _BoundCondition: TypeAlias = tuple[int, Predicate, Callable[[Any], Any] | None, str]
-_Read: TypeAlias = Callable[[Authorize, Inputs, int], Any]
+_Read: TypeAlias = "Callable[[Authorize, Inputs, int], Any]"
 
 
 class BoundRule(NamedTuple):
@@ -242,9 +244,7 @@ def first_match(
     return None
 
 
-def shadow_matches(
-    rules: RuleSet, command: Authorize, inputs: Inputs, points: int
-) -> tuple[RuleName, ...]:
+def shadow_matches(rules: RuleSet, command: Authorize, inputs: Inputs, points: int) -> tuple[RuleName, ...]:
     """The shadow rules whose conditions all hold."""
     values = [read(command, inputs, points) for read in rules.readers]
     return tuple(

@@ -1,9 +1,8 @@
 """The values of authorization rules: conditions, velocity measures, rules and their changes (``RULES.md``).
 
 A rule declines a purchase, or demands its authentication, when all its conditions hold. It belongs to a
-programme, a card product or a card. The values are stored as JSON in commands and in ``authorization_rule_versions``; the
-shapes that the API accepts are in ``api/authorization_rules``. ``engine.rules.attributes`` lists attributes
-and operators.
+programme, a card product or a card. The values are stored as JSON in commands and in
+``authorization_rule_versions``. ``engine.rules.attributes`` lists attributes and operators.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ from engine.money import format_minor
 Scope = Literal["programme", "card_product", "card"]
 Action = Literal["decline", "require_authentication"]
 State = Literal["draft", "shadow", "active", "retired"]
-Op = Literal[
-    "eq", "ne", "lt", "lte", "gt", "gte", "between", "in", "not_in", "contains", "starts_with"
-]
+Op = Literal["eq", "ne", "lt", "lte", "gt", "gte", "between", "in", "not_in", "contains", "starts_with"]
 Measure = Literal["count", "amount", "declines", "distinct_merchants", "distinct_countries"]
 VelocityOf = Literal["card", "account"]
 Value = bool | int | str | tuple[int | str, ...]
@@ -108,8 +105,8 @@ def condition_view(condition: Condition) -> dict[str, Any]:
     """The public representation of a condition: amounts are decimal strings."""
     velocity = condition.velocity
     amounts = condition.attribute == "amount" or (velocity is not None and velocity.measure == "amount")
-    value = condition.value
-    if isinstance(value, list | tuple):
+    value: Any = condition.value
+    if isinstance(value, tuple):
         value = [format_minor(each) if amounts else each for each in value]
     elif amounts:
         value = format_minor(value)

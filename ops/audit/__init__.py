@@ -15,10 +15,12 @@ from typing import Final, TypeAlias
 import asyncpg
 import msgspec
 
+from actors.journal.rule_versions import load_rule_versions
 from actors.vault import Vault
 from engine.commands import Authorize
 from engine.decision.decide import authorize
 from engine.decision.recorded import decode_inputs
+from engine.rules.evaluate import recorded_rules
 from ops.audit.books import BOOKS
 from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY
@@ -117,6 +119,7 @@ async def _readable(connection: Connection, vault: Vault) -> Finding:
 async def _recompute(connection: Connection) -> Finding:
     decisions = 0
     different: list[str] = []
+    versions = await load_rule_versions(connection)
     rows = connection.cursor(
         "SELECT command, inputs, decision FROM journal WHERE kind IN ('authorize', 'increment')",
         prefetch=REPLAY_FETCH,
@@ -124,7 +127,14 @@ async def _recompute(connection: Connection) -> Finding:
     async for row in rows:
         decisions += 1
         command = _command(row["command"])
-        if _encode(authorize(command, decode_inputs(row["inputs"]))) != row["decision"].encode():
+        inputs = decode_inputs(row["inputs"])
+        try:
+            rules = recorded_rules(inputs.rules_in_force, versions)
+        except KeyError:
+            # A version of a rule is missing: the decision cannot be recomputed.
+            different.append(command.id)
+            continue
+        if _encode(authorize(command, inputs, rules)) != row["decision"].encode():
             different.append(command.id)
     return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))
 

@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from actors.journal.contract import PastOf
 from actors.journal.memory_store import MemoryStore
 from actors.journal.memory_tables import Table
 from actors.journal.rows import IdempotencyRow
+from engine.rules.velocity import Counted
 from tests.support.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
 from tests.support.actors.journal.cases import act_row
 from tests.support.actors.journal.history import commands
@@ -51,6 +53,27 @@ class TestPostgres(StoredState, Refusals, Ownership):
             rows = await twin.table(name)
             assert rows, f"the history writes no row into {name}"
             assert await backend.table(name) == rows, name
+
+    async def test_one_history_has_the_same_past_in_both(self, backend: PostgresBackend) -> None:
+        pasts = []
+        for each in (backend, MemoryBackend()):
+            await commit_history(each)
+            journal = await each.open("b")
+            rows = await each.table("cards")
+            accounts = {row["account_id"] for row in rows} - {None}
+            late_ms = NOW_MS + 100 * HOUR_MS
+            wanted = [PastOf(row["id"], "card", since_ms) for since_ms in (0, late_ms) for row in rows]
+            wanted += [PastOf(id_, "account", NOW_MS) for id_ in sorted(accounts)]
+            pasts.append([past_of(await journal.load_past([subject])) for subject in wanted])
+        assert pasts[0] == pasts[1]
+        assert any(counted.count for past in pasts[0] for counted in past)
+        assert any(counted.key.startswith("k:") for past in pasts[0] for counted in past)
+
+
+def past_of(loaded: dict[str, list[Counted]]) -> list[Counted]:
+    """The only past of ``loaded``, in order."""
+    (past,) = loaded.values()
+    return sorted(past, key=lambda each: (each.at_ms, each.key))
 
 
 async def commit_history(backend: Backend) -> None:

@@ -74,8 +74,9 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     parameters = await postgres.session.fetch(PARAMETERS)
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
-    further = f", record_acts(${len(parameters) + 1}), record_replacements(${len(parameters) + 2})"
-    rare = STATEMENTS["commit_rare_rows"].rstrip()
+    functions = ("record_acts", "record_replacements", "record_rules", "record_rule_matches")
+    further = "".join(f", {name}(${number})" for number, name in enumerate(functions, len(parameters) + 1))
+    rare = " ".join(STATEMENTS["commit_rare_rows"].split())
     assert rare.endswith(STATEMENTS["commit_batch"].rstrip() + further)
 
 

@@ -29,6 +29,7 @@ from tests.support.actors.shards.support import (
     turns,
 )
 from tests.support.engine.build import TENANT, authorize, key, load, read_balance
+from tests.support.engine.rules import change_rule, condition, create_rule, velocity
 
 CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
 
@@ -104,6 +105,30 @@ async def test_concurrent_spends_are_approved_up_to_the_balance(database_url: st
         assert [approved(reply) for reply in again] == [approved(reply) for reply in replies]
         assert all(isinstance(reply, WireAnswer) and reply.replayed for reply in again)
         assert await count(database_url, "transactions") == 100
+
+
+async def test_at_most_three_in_ten_minutes_approves_exactly_three_of_64(database_url: str) -> None:
+    """Half of the spends meet a card whose rule is in force, half a successor that reads its past."""
+    at_most_three = velocity("count", "PT10M", "gt", 3)
+    async with running(database_url, "a") as host:
+        await furnish(database_url, host)
+        (created,) = await host.execute(create_rule(1, at_most_three, programme_id=ADMIN.id))
+        assert isinstance(created, Done)
+        batches = [host.execute(*(spend(8 * turn + place) for place in range(8))) for turn in range(8)]
+        replies = [reply for batch in await asyncio.gather(*batches) for reply in batch]
+        assert sum(map(approved, replies)) == 3
+        shadow = create_rule(2, condition("amount", "gte", 1), programme_id=ADMIN.id, state="shadow")
+        await host.execute(shadow)
+    async with running(database_url, "b") as successor:
+        replies = await successor.execute(*(spend(number) for number in range(100, 110)))
+        assert [reply.reason for reply in replies if isinstance(reply, WireAnswer)] == ["rule_declined"] * 10
+        await successor.execute(change_rule(1, programme_id=ADMIN.id, state="retired"))
+        (reply,) = await successor.execute(spend(120))
+        assert approved(reply)
+    assert await count(database_url, "rule_matches WHERE NOT shadow") == 71
+    assert await count(database_url, "rule_matches WHERE shadow") == 11
+    assert await count(database_url, "authorization_rules WHERE state = 'retired'") == 1
+    assert await count(database_url, "authorization_rule_versions") == 2
 
 
 async def test_former_owner_is_fenced_without_answering(database_url: str) -> None:

@@ -49,6 +49,8 @@ from engine.execution.issuing import card_of, issue
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Done, Granted, NotExecuted, Problem, Reply, WireAnswer
+from engine.rules.evaluate import RecordedPast, RuleSet, recorded_rules
+from engine.rules.model import Rule
 from tests.support.actors.shards.simulation import ADMIN, CARDS, ClientRecord, Installation
 from tests.support.actors.shards.virtual_time import run
 
@@ -95,6 +97,8 @@ def test_simulations_cover_every_kind_of_event() -> None:
         "stand-in max_total_exposure_exceeded",
         "stand-in declared_balance_exceeded",
         "stand-in budget_unreachable",
+        "rule match, active",
+        "rule match, shadow",
     }
     seen: Counter[str] = Counter()
     seeds = 0
@@ -118,6 +122,9 @@ def test_simulations_cover_every_kind_of_event() -> None:
         rows = installation.store.holds.rows.values()
         seen |= Counter(f"hold {row['state']}" for row in rows)
         seen |= Counter(f"stand-in {row['rule']}" for row in installation.store.stand_ins.rows.values())
+        matches = installation.store.rule_matches.rows.values()
+        seen |= Counter(f"rule match, {'shadow' if row['shadow'] else 'active'}" for row in matches)
+        seen["rule versions"] += len(installation.store.rule_versions)
         seen["outages ended"] += sum(
             row["ended_at"] is not None for row in installation.store.outages.rows.values()
         )
@@ -232,9 +239,34 @@ def replayed_programme(rows: list[Row]) -> list[Programme]:
     return made
 
 
+def observed_values_are_true(
+    rules: RuleSet, inputs: Inputs, known: AuthorizationIndex, began: dict[str, int]
+) -> None:
+    """Each velocity of a decision equals a recount of all purchases before it. ``began`` has the instants of
+    authorizations and increments."""
+    assert inputs.rules_in_force is not None
+    for velocity, observed in zip(rules.velocities, inputs.rules_in_force.observed, strict=True):
+        since_ms = inputs.now_ms - 10_000 if velocity.window == "PT10S" else 0
+        count = amount_minor = 0
+        for each in known:
+            if each.kind not in ("purchase", "force_post") or each.decline_reason is not None:
+                continue
+            net_minor = each.approved_minor - each.reversed_minor
+            for name, increment in each.increments.items():
+                net_minor -= increment.counted_minor
+                amount_minor += increment.counted_minor if began[name] > since_ms else 0
+            if began[each.id] > since_ms:
+                amount_minor += net_minor
+                total_minor = each.approved_minor - each.reversed_minor
+                count += each.kind == "purchase" and (total_minor > 0 or each.cleared_minor > 0)
+        assert observed.value == (count if velocity.measure == "count" else amount_minor)
+
+
 def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
     """Replay a card's journal; returns the version of its balance after each command."""
     versions: dict[bytes, int] = {}
+    written = {name: msgspec.json.decode(text, type=Rule) for name, text in store.rule_versions.items()}
+    began: dict[str, int] = {}
     known = AuthorizationIndex()
     card: Card | None = None
     account: Account | None = None
@@ -258,10 +290,18 @@ def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeCon
             if isinstance(command, AuthorizationCommand):
                 original = known.find_original(command, account, row["recorded_at"])
             endpoint_result = inputs.endpoint_result if inputs else None
-            context = CommandContext(card, account, config, original, endpoint_result)
+            in_force = inputs.rules_in_force if inputs else None
+            rules = recorded_rules(in_force, written)
+            past = RecordedPast(in_force.observed) if in_force else None
+            if inputs is not None and in_force is not None:
+                observed_values_are_true(rules, inputs, known, began)
+            context = CommandContext(card, account, config, original, endpoint_result, rules, past)
             executed = execute(command, context, row["recorded_at"])
+            if command.id == row["authorization_id"]:
+                began[command.id] = row["recorded_at"]
+            began[reference_of_message(row["command_key"])] = row["recorded_at"]
             if isinstance(command, Authorize) and inputs is not None:
-                assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
+                assert msgspec.json.encode(authorize(command, inputs, rules)).decode() == row["decision"]
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 known.add(effect.authorization)
@@ -362,7 +402,13 @@ def had_no_effect(record: ClientRecord) -> bool:
     return record.sure and (record.reply is None or isinstance(record.reply, NotExecuted | Problem))
 
 
-UNCERTAIN_CHANGES = {"read_balance", "change_card", "change_programme", "set_stand_in_policy"}
+UNCERTAIN_CHANGES = {
+    "read_balance",
+    "change_card",
+    "change_programme",
+    "change_programme_rule",
+    "set_stand_in_policy",
+}
 """Commands that can succeed without writing a row."""
 
 

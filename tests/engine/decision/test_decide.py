@@ -210,14 +210,16 @@ def test_ladder_covers_every_reason_in_order_of_precedence() -> None:
     of_others = {"invalid_message", "card_not_found", "invalid_amount", "programme_declined"}
     of_others |= {"stand_in_declined", "decision_deadline_exceeded", "system_error"}
     of_states = {"card_stolen", "card_terminated", "card_unactivated", "card_suspended"}
-    assert set(REASONS) - set(reasons) == of_others | of_states
+    # tests/engine/rules/test_evaluate.py
+    of_issuers = {"rule_declined", "authentication_required"}
+    assert set(REASONS) - set(reasons) == of_others | of_states | of_issuers
 
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("network", ["visa", "mastercard"])
 def test_response_codes(reason: str, network: str) -> None:
-    differs = network == "mastercard" and reason == "cvv2_mismatch"
-    assert response_code(reason, network) == ("05" if differs else DE39[reason])
+    differing = {("mastercard", "cvv2_mismatch"): "05", ("visa", "authentication_required"): "1A"}
+    assert response_code(reason, network) == differing.get((network, reason), DE39[reason])
 
 
 @pytest.mark.parametrize("state", ["unactivated", "suspended", "terminated", "lost", "stolen"])

@@ -14,15 +14,18 @@ from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import INPUTS_LAYOUT, Inputs
 from engine.decision.recorded import decode_inputs
 from engine.programmes.stand_in import Grant
+from engine.rules.observed import Observed, RulesInForce
 
 RECORDED = Path(__file__).parent / "recorded"
 LAYOUTS: dict[type[msgspec.Struct], str] = {
     Inputs: "now_ms card_seq card_state cardholder_active network card_currency exp_year exp_month controls"
     " day day_count day_amount_minor cvv2_failures programme_version programme_status programme_mode timezone"
     " hold_expiry_days account_version posted_minor held_minor lapsed_holds original decisioning"
-    " endpoint_result declared_remaining_minor",
+    " endpoint_result declared_remaining_minor rules reversed_early rules_in_force",
     OriginalView: "id approved_minor cleared_minor reversed_minor held_minor lapsed_minor open",
     EndpointResult: "decision approved_minor trigger grant",
+    RulesInForce: "versions shadow_versions observed card_created_ms",
+    Observed: "value seen",
 }
 """Fields of layout 2 and of the positional structures in it."""
 
@@ -33,14 +36,15 @@ class Entry(msgspec.Struct):
     decision: str
 
 
-def entries() -> list[Entry]:
-    """Decisions stored by the release before layout 2."""
-    lines = (RECORDED / "decisions_layout_1.jsonl").read_bytes().splitlines()
+def entries(layout: int = 1) -> list[Entry]:
+    """Decisions stored by the release before layout 2, and by the one before authorization rules."""
+    lines = (RECORDED / f"decisions_layout_{layout}.jsonl").read_bytes().splitlines()
     return [msgspec.json.decode(line, type=Entry) for line in lines]
 
 
-def test_decisions_of_the_first_layout_replay_byte_for_byte() -> None:
-    recorded = entries()
+@pytest.mark.parametrize("layout", [1, 2])
+def test_recorded_decisions_replay_byte_for_byte(layout: int) -> None:
+    recorded = entries(layout)
     assert len(recorded) > 20
     for entry in recorded:
         command = msgspec.json.decode(entry.command, type=Authorize)

@@ -15,11 +15,15 @@ import pytest_asyncio
 from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
+from engine.commands import reference_of_message
+from engine.ids import shard_of
 from ops.audit import AuditError, Finding, audit, findings
 from ops.embedded.local_https import Request, server_side, with_local_egress
 from ops.embedded.ports import free_port
+from tests.actors.shards.test_on_postgres import furnish, running
 from tests.conftest import PostgresServer, execute
 from tests.support.actors.outbox.waiting import eventually
+from tests.support.actors.shards.support import ADMIN, FIRST
 from tests.support.actors.webhooks.receivers import Receiver, receiving
 from tests.support.api.delegation import declare, delegated_card, money, policy, put_policy
 from tests.support.api.driver import Caller
@@ -29,6 +33,8 @@ from tests.support.api.vision.applicant import vision_host
 from tests.support.api.vision.holder import show
 from tests.support.conformance.decision_endpoint import approve, decision_endpoint, hang_up
 from tests.support.conformance.peer import Document
+from tests.support.engine.build import authorize, create_card, load
+from tests.support.engine.rules import change_rule, condition, create_rule, velocity
 from tests.support.integration.acquirer import Acquirer, follow_up, private_tags, purchase
 from tests.support.ops.audit.damages import DAMAGES
 
@@ -271,3 +277,42 @@ async def test_a_database_without_tables_is_one_line(database_url: str) -> None:
         await audit(database_url)
     with pytest.raises(AuditError, match=r"^the database cannot be reached: "):
         await audit("postgresql://u:hidden@127.0.0.1:1/x")
+
+
+async def test_decisions_with_rules_are_replayed_with_the_versions_of_their_rules(database_url: str) -> None:
+    """Hosts alone: conditions, velocities, a new version, a shadow rule, an increment and a reversal."""
+    async with running(database_url, "a") as host:
+        await furnish(database_url, host)
+        card = create_card(3, shard_of(FIRST.id), programme_id=ADMIN.id)
+        await host.execute(card)
+        await host.execute(load(950, card_id=card.id, amount_minor=100_000))
+        await host.execute(
+            create_rule(1, velocity("count", "P1D", "gt", 4), programme_id=ADMIN.id),
+            create_rule(2, condition("amount", "gt", 500), programme_id=ADMIN.id, state="shadow"),
+        )
+        sale = authorize(1, card_id=card.id)
+        raising = authorize(2, card_id=card.id, references=(reference_of_message(sale.command_key),))
+        for command in (sale, raising, *(authorize(number, card_id=card.id) for number in range(3, 9))):
+            await host.execute(command)
+        await host.execute(change_rule(1, programme_id=ADMIN.id, when=(velocity("amount", "day", "gt", 1),)))
+        await host.execute(authorize(20, card_id=card.id))
+    session = await asyncpg.connect(database_url)
+    try:
+        replayed = await replays(session)
+        assert [(finding.subjects > 2, finding.broken) for finding in replayed] == [(True, 0)] * 3
+        await session.execute("ALTER TABLE authorization_rule_versions DISABLE TRIGGER ALL")
+        await session.execute("DELETE FROM authorization_rule_versions WHERE version = 2")
+        recomputed, answers, _ = await replays(session)
+        assert (recomputed.broken, answers.broken) == (1, 1)
+    finally:
+        await session.close()
+
+
+async def replays(session: asyncpg.Connection[Any]) -> list[Finding]:
+    """The findings about decisions and journals."""
+    async with session.transaction(isolation="repeatable_read", readonly=True):
+        return [
+            found
+            for found in await findings(session)
+            if "replay" in found.promise or "recomputed" in found.promise
+        ]

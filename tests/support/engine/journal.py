@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from engine.authorization.counting import changes_of
 from engine.authorization.effects import AuthorizationOpened, CardIssued
 from engine.authorization.executed import CommandContext, Executed
 from engine.backtests.entry import Entry
@@ -28,7 +29,6 @@ from engine.execution.execute import execute
 from engine.execution.issuing import card_of, issue
 from engine.replay.programmes import ProgrammeVersions
 from engine.replies import WireAnswer
-from engine.rules.changes import changes_of
 from engine.rules.evaluate import LivePast, RuleSet, rules_for
 from engine.rules.velocity import Change, History
 from tests.support.engine import build

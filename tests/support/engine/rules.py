@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from engine.commands import ChangeCardRule, ChangeProgrammeRule, CreateCardRule, CreateProgrammeRule
 from engine.rules.model import Condition, Op, Rule, RuleChange, Velocity
 from tests.support.engine.build import CARD, NOW_MS, PROGRAMME, TENANT, an_id, key
@@ -21,19 +23,17 @@ def velocity(measure: Any, window: str, op: Op, value: Any, *where: Condition, o
 
 def rule(number: int, *when: Condition, **parts: Any) -> Rule:
     """An active rule of the programme that declines; without conditions, purchases at casinos."""
-    return Rule(
-        **{
-            "id": an_id(0x0F_0000 + number),
-            "scope": "programme",
-            "scope_id": PROGRAMME,
-            "name": f"Rule {number}",
-            "when": when or (condition("mcc", "in", ["7995"]),),
-            "reason": f"reason_{number}",
-            "state": "active",
-            "created_ms": NOW_MS + number,
-        }
-        | parts
+    made = Rule(
+        id=an_id(0x0F_0000 + number),
+        scope="programme",
+        scope_id=PROGRAMME,
+        name=f"Rule {number}",
+        when=when or (condition("mcc", "in", ["7995"]),),
+        reason=f"reason_{number}",
+        state="active",
+        created_ms=NOW_MS + number,
     )
+    return msgspec.structs.replace(made, **parts)
 
 
 def create_rule(

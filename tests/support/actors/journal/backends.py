@@ -26,6 +26,8 @@ TABLES = (
     "programmes",
     "cards",
     "card_replacements",
+    "authorization_rules",
+    "rule_matches",
     "card_usage",
     "declared_balances",
     "accounts",

@@ -25,6 +25,13 @@ from tests.support.engine.build import (
     transfer,
     wire,
 )
+from tests.support.engine.rules import (
+    change_card_rule,
+    change_rule,
+    condition,
+    create_card_rule,
+    create_rule,
+)
 
 ABROAD = MerchantAmount(1_631, "JPY", "0.00613")
 
@@ -37,13 +44,28 @@ def commands(dice: random.Random) -> list[Command]:
         create_card(3, 5),
         create_card(4, account_id=None, opens_account=False),
     ]
-    history: list[Command] = [*issued]
+    history: list[Command] = [*issued, *rule_commands([each.id for each in issued])]
     for number in range(1, 500):
         card_id = dice.choice(issued).id
         history.append(dice.choice((opening_command, follow_up))(number, card_id, dice))
     replacement = replace_card(1, card_id=issued[1].id)
     history += [replacement, authorize(501, card_id=replacement.id), authorize(502, card_id=issued[1].id)]
     return history
+
+
+def rule_commands(cards: list[str]) -> list[Command]:
+    """Rules in all states: those of the cards decide, and the one of the second card moves with it."""
+    large, larger = condition("amount", "gt", 1_000), condition("amount", "gt", 2_500)
+    programme_id = create_programme().id
+    return [
+        *(create_card_rule(number, larger, card_id=card_id) for number, card_id in enumerate(cards, 1)),
+        create_card_rule(5, large, card_id=cards[0], state="shadow"),
+        change_card_rule(5, 1, card_id=cards[0], name="Twice in one batch"),
+        change_card_rule(5, 2, card_id=cards[0], when=(condition("amount", "gte", 900),)),
+        change_card_rule(4, card_id=cards[3], state="retired"),
+        create_rule(6, large, programme_id=programme_id, state="draft"),
+        change_rule(6, programme_id=programme_id, state="active"),
+    ]
 
 
 def opening_command(number: int, card_id: str, dice: random.Random) -> Command:

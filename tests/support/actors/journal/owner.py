@@ -30,6 +30,7 @@ from engine.execution.issuing import card_of, issue
 from engine.ids import shard_of
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Reply
+from engine.rules.evaluate import rules_for
 from tests.support.engine.build import NOW_MS, programme
 
 
@@ -67,7 +68,10 @@ class Owner:
         else:
             card = self.cards[command.card_id]
             original = self._original(command, now_ms)
-            context = CommandContext(card, self._account(card), self.config, original)
+            governing = self.programmes.get(card.programme_id)
+            of_programme = governing.rules if governing is not None else ()
+            rules = rules_for(card.card_product_id, of_programme, card.rules)
+            context = CommandContext(card, self._account(card), self.config, original, None, rules)
             executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):

@@ -3,7 +3,7 @@
 Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after their effect, or
 take effect long after their timeout. Hosts are killed, and lose shards that they still believe to own.
 Clients retry under the same command key, as routers do, and record their replies. In every third installation
-the programme is delegated to an endpoint with outages.
+the programme is delegated to an endpoint with outages. In every second one its authorization rules change.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from engine.commands import (
     ChangeProgramme,
     Command,
     CreateProgramme,
+    CreateProgrammeRule,
     Present,
     ReadBalance,
     Reverse,
@@ -42,6 +43,7 @@ from engine.ids import Derived, derive, key_of, shard_of
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest, Trigger
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply
+from engine.rules.model import RuleChange
 from engine.transfer import Direction
 from tests.support.actors.shards.virtual_time import VirtualClock
 from tests.support.engine.build import (
@@ -61,6 +63,7 @@ from tests.support.engine.build import (
     transfer,
     wire,
 )
+from tests.support.engine.rules import change_rule, create_rule, velocity
 
 SHARDS = (0x11, 0x22, 0x33)
 ADMIN = create_programme(1, id=an_id(0x60_0001, 0x11))
@@ -68,6 +71,12 @@ CARDS = [create_card(number, SHARDS[number % len(SHARDS)], programme_id=ADMIN.id
 VAULT = Vault((bytes(32),))
 CERTAIN = ("deadline", "overloaded", "not_owner", "key_reused")
 PATIENCE_SECONDS = 1.0
+
+
+def target_rule(command: Command) -> str:
+    """The id of the rule that ``command`` creates."""
+    assert isinstance(command, CreateProgrammeRule)
+    return command.id
 
 
 class ClientRecord(msgspec.Struct):
@@ -197,6 +206,8 @@ class Installation:
             host_fault_seconds=self.dice.choice((0.2, 1.0, 9.0)),
         )
         self.delegated = self.dice.random() < 1 / 3
+        self.governed = seed % 2 == 1
+        """Whether the programme's authorization rules change."""
         self.endpoint_up = True
         self.store = MemoryStore(VirtualClock().now_ms)
         self.hosts: dict[str, SimulatedHost] = {}
@@ -482,6 +493,27 @@ class Installation:
             number = self.number()
             await self.submit(change_programme(number, programme_id=ADMIN.id, name=f"Name {number}"))
 
+    async def govern(self) -> None:
+        """Create a rule with a velocity, and change its limits and its state."""
+        limits = (
+            velocity("count", "PT10S", "gt", self.dice.randint(1, 3)),
+            velocity("amount", "day", "gt", self.dice.randint(1_000, 9_000), of="account"),
+        )
+        await asyncio.sleep(self.dice.expovariate(5))
+        when = self.dice.choice(limits)
+        created = await self.submit(create_rule(self.number(), when, programme_id=ADMIN.id), attempts=200)
+        for _ in range(self.dice.randint(0, 4)):
+            await asyncio.sleep(self.dice.expovariate(5))
+            number = self.number()
+            change = RuleChange(
+                rule_id=target_rule(created.command),
+                state=self.dice.choice((None, "active", "shadow")),
+                when=self.dice.choice((None, (limits[0],), (limits[1],))),
+            )
+            await self.submit(
+                msgspec.structs.replace(change_rule(number, programme_id=ADMIN.id), change=change)
+            )
+
     async def toggle_endpoint(self) -> None:
         """Start and end outages of the programme's endpoint."""
         while True:
@@ -530,6 +562,7 @@ class Installation:
             self.spawn(self.change_policy())
         clients = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
         clients += [self.move_money(card.id) for card in CARDS[2:]]
+        clients += [self.govern()] if self.governed else []
         await asyncio.gather(*clients, self.rename())
         await self._settle()
 

@@ -1,0 +1,177 @@
+"""The engine's CPU that authorization rules add to a decision: ``python -m loadtests.rules``.
+
+Each step is one authorization, decided and encoded as its owner stores it, without effects and servers. Cards
+without rules, with 20 rules of four conditions, and with velocities take turns in slices, so that a change of
+the machine's speed affects all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from engine.authorization.authorizing import decision_inputs
+from engine.authorization.executed import CommandContext
+from engine.cards.account import Account
+from engine.cards.card import Card
+from engine.commands import Authorize, WireIdentity
+from engine.decision.decide import authorize
+from engine.ids import Derived, derive, key_of
+from engine.programmes.programme import ProgrammeConfig
+from engine.rules.evaluate import NO_RULES, LivePast, RuleSet, counted_of, rule_set
+from engine.rules.model import Condition, Rule, Velocity
+from engine.rules.velocity import History
+from loadtests.figures import percentile
+from loadtests.holds import CURRENCY, NOW_MS, new_id
+
+RULES: Final = 20
+SLICES: Final = 20
+TARGET_MICROSECONDS: Final = 15
+"""The most that ``RULES`` rules of four conditions may add to a decision."""
+HOLDING: Final = (
+    Condition("amount", "gt", 100),
+    Condition("channel", "in", ("pos", "ecommerce")),
+    Condition("merchant_country", "not_in", ("KP", "IR")),
+)
+"""Conditions that hold, so that a rule's fourth condition is reached."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Variant:
+    """A card with ``rules``, and the CPU seconds of its decisions."""
+
+    def __init__(self, name: str, rules: RuleSet = NO_RULES, past_purchases: int = 0) -> None:
+        self.name = name
+        self.seconds: list[float] = []
+        programme, card_id = new_id(), new_id()
+        config = ProgrammeConfig(id=programme, tenant_id=new_id(), live=False, name="R", currency=CURRENCY)
+        account = _account(card_id, config)
+        self._command = _sale(card_id)
+        history = History()
+        past = [counted_of(_sale(card_id), NOW_MS - number) for number in range(past_purchases)]
+        history.load(rules.velocities, config.timezone, past)
+        self._context = CommandContext(
+            _card(card_id, account), account, config, rules=rules, past=LivePast(history, history)
+        )
+
+    def step(self) -> None:
+        """Decide once, and encode the inputs and the decision."""
+        inputs = decision_inputs(self._context, NOW_MS, (), self._command)
+        decision = authorize(self._command, inputs, self._context.rules)
+        assert decision.reason is None, "no rule matches"
+        _encode(inputs)
+        _encode(decision)
+
+    def run(self, seconds: float) -> None:
+        """Decide for so many seconds of CPU."""
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            began = time.process_time()
+            for _ in range(50):
+                self.step()
+            self.seconds.append((time.process_time() - began) / 50)
+
+    def microseconds(self) -> float:
+        """The median of the CPU of a decision."""
+        return 1e6 * percentile(self.seconds, 0.5)
+
+
+def variants() -> list[Variant]:
+    """Cards without rules first."""
+    plain = [rule(number, (*HOLDING, Condition("mcc", "eq", "7995"))) for number in range(RULES)]
+    counting = [
+        rule(number, (*HOLDING, Condition("velocity", "gt", 10_000, Velocity("count", f"PT{number + 1}M"))))
+        for number in range(RULES)
+    ]
+    return [
+        Variant("no rules"),
+        Variant(f"{RULES} rules of four conditions", rule_set(plain)),
+        Variant(f"{RULES} rules with a velocity, 1,000 purchases", rule_set(counting), 1_000),
+    ]
+
+
+def measure(measured: Iterable[Variant], seconds: float) -> list[tuple[str, float, float]]:
+    """Name, microseconds of a decision, and microseconds beyond the first variant."""
+    each_one = list(measured)
+    for _ in range(SLICES):
+        for each in each_one:
+            each.run(seconds / SLICES)
+    first = each_one[0].microseconds()
+    return [(each.name, each.microseconds(), each.microseconds() - first) for each in each_one]
+
+
+def rule(number: int, when: tuple[Condition, ...]) -> Rule:
+    """An active rule."""
+    return Rule(
+        id=new_id(),
+        scope="programme",
+        scope_id=new_id(),
+        name=str(number),
+        when=when,
+        reason="measured",
+        state="active",
+        created_ms=number,
+    )
+
+
+def _account(card_id: str, config: ProgrammeConfig) -> Account:
+    return Account(
+        id=derive(card_id, Derived.ACCOUNT),
+        tenant_id=config.tenant_id,
+        live=False,
+        programme_id=config.id,
+        currency=CURRENCY,
+        posted_minor=10**12,
+    )
+
+
+def _card(card_id: str, account: Account) -> Card:
+    return Card(
+        id=card_id,
+        tenant_id=account.tenant_id,
+        live=False,
+        programme_id=account.programme_id,
+        card_product_id=new_id(),
+        cardholder_id=new_id(),
+        account_id=account.id,
+        network="visa",
+        currency=CURRENCY,
+        iin="456000",
+        last4="0000",
+        pan_ref="pan",
+        exp_month=12,
+        exp_year=2099,
+        cvk_generation="1",
+        state="active",
+        controls=(),
+        created_ms=NOW_MS,
+    )
+
+
+def _sale(card_id: str) -> Authorize:
+    id_ = new_id()
+    return Authorize(
+        id=id_,
+        command_key=key_of(id_),
+        card_id=card_id,
+        fingerprint=key_of(id_),
+        wire=WireIdentity("00000000001", "000001", "1121100000", "632510000001"),
+        amount_minor=1_000,
+        currency=CURRENCY,
+        mcc="5411",
+        merchant_name="Shop",
+        merchant_country="IE",
+        channel="pos",
+        entry_mode="chip",
+    )
+
+
+if __name__ == "__main__":
+    each_seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
+    for name, cost, added in measure(variants(), each_seconds):
+        print(f"{name:45} {cost:7.1f} us a decision, {added:+7.1f} us")
