@@ -103,12 +103,9 @@ class Card:
         """The journal of ``decisions`` purchases, and of their presentments."""
         yield self._row(self._issue, "create_card", self._state.issue(self._issue, self._now_ms))
         loaded = 1_000 * AMOUNT_MINOR_MAX * decisions
-        about = {
-            "tenant_id": self._issue.tenant_id,
-            "live": self._issue.live,
-            "currency": self._issue.currency,
-        }
-        yield self._do(Load(**self._named(), **about, amount_minor=loaded), "load")
+        about: dict[str, Any] = {"tenant_id": self._issue.tenant_id, "live": self._issue.live}
+        about |= {"currency": self._issue.currency, "amount_minor": loaded}
+        yield self._do(Load(**self._named(), **about), "load")
         for _ in range(decisions):
             self._now_ms += self._dice.randint(1, STEP_MS)
             sale = self._sale()
@@ -167,7 +164,9 @@ async def fill(dsn: str, card_id: str, decisions: int) -> str:
     """Write the journals of cards like the card ``card_id``; returns the programme."""
     connection = await asyncpg.connect(dsn)
     try:
-        issue, programme_id = await connection.fetchrow(_TEMPLATE, card_id)
+        row = await connection.fetchrow(_TEMPLATE, card_id)
+        assert row is not None, "the card was issued"
+        issue, programme_id = row
         versions = ProgrammeVersions()
         for row in await connection.fetch(_PROGRAMME, programme_id):
             # The histories are older than the programme, whose only version is in force in all of them.
