@@ -10,6 +10,7 @@ import msgspec
 from actors.metrics import Figures
 from actors.peers import Peers
 from actors.settings import Settings
+from actors.tasks import Tasks
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -19,6 +20,8 @@ class Context(msgspec.Struct, frozen=True):
     name: str
     """The process name, unique in the installation; a host's name is its incarnation."""
     peers: Peers
+    tasks: Tasks | None = None
+    """``None``: this process runs no tasks."""
 
 
 class Role(Protocol):

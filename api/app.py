@@ -21,6 +21,8 @@ from api.accounts import routes as accounts
 from api.audit_log import routes as audit_log
 from api.authorization_rules import report as authorization_rule_report
 from api.authorization_rules import routes as authorization_rules
+from api.backtests import download as backtest_download
+from api.backtests import routes as backtests
 from api.card_products import routes as card_products
 from api.cardholders import changes as cardholder_changes
 from api.cardholders import erasure as cardholder_erasure
@@ -69,6 +71,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     authorization_rule_report.router,
     transactions.router,
     exports.router,
+    backtests.router,
+    backtest_download.router,
     settlement.router,
     accounts.router,
     transfers.router,

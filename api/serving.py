@@ -20,6 +20,7 @@ from actors.router import Router
 from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
+from api.backtests.leading import BacktestLeader
 from api.database.pool import POOL_WAIT, SharedPool
 from api.exports.writing import export_writer
 from api.http.faults import NetworkUnavailableError
@@ -55,6 +56,8 @@ class ApiRole:
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._services: Services
+        self._tasks = context.tasks
+        self._backtests: BacktestLeader | None = None
         self._sweepers: tuple[PeriodicTask, ...] = ()
 
     async def start(self) -> None:
@@ -83,6 +86,9 @@ class ApiRole:
         )
         for sweeper in self._sweepers:
             sweeper.start()
+        if self._tasks is not None:
+            self._backtests = BacktestLeader(services, self._tasks)
+            self._backtests.start()
         tls = ServerTls.from_settings(settings)
         await self._serve(create_app(services), settings.api_port, tls)
         await self._serve(create_vision_app(services), settings.vision_port, tls)
@@ -100,6 +106,8 @@ class ApiRole:
     async def stop(self) -> None:
         for sweeper in self._sweepers:
             await sweeper.stop()
+        if self._backtests is not None:
+            await self._backtests.stop()
         for server in self._servers:
             server.should_exit = True
         await asyncio.gather(*self._serving, return_exceptions=True)

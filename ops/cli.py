@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -486,6 +486,49 @@ def _one_of(known: tuple[Any, ...], given: str, hint: str) -> Any:
     if given not in known:
         raise typer.BadParameter(f"one of {', '.join(known)}", param_hint=hint)
     return given
+
+
+@app.command()
+def backtest(
+    change: Annotated[Path, typer.Argument(metavar="CHANGE.json", help="The change, as the API takes it.")],
+    programme: Annotated[str, typer.Option(metavar="ID", help="The change applies to all its cards.")],
+    days: Annotated[int, typer.Option(min=1, max=92, help="The window: so many days until now.")] = 30,
+    max_approved_lost: Annotated[
+        str | None, typer.Option(metavar="PERCENT", help="Approvals that may be lost, like 0.5%.")
+    ] = None,
+    max_newly_approved: Annotated[
+        str | None, typer.Option(metavar="PERCENT", help="Declines that may become approvals.")
+    ] = None,
+    assume_presented: Annotated[
+        bool, typer.Option(help="The fate of purchases that only the change approves.")
+    ] = True,
+    mode: Annotated[str, typer.Option(help="test or live.")] = "test",
+    var: Var = None,
+) -> None:
+    """Try a change of controls and rules on recorded decisions; exit 1 if a limit is exceeded."""
+    from rich.console import Console
+
+    from ops.commands import backtest as command
+    from stanchion import Client
+
+    limits = command.Limits(*map(command.parse_share, (max_approved_lost, max_newly_approved)))
+    now, wanted, console = datetime.now(UTC), command.read_change(change), Console(highlight=False)
+    window = tuple(
+        f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (now - timedelta(days=days), now + timedelta(seconds=1))
+    )
+    with Client.of_installation(read_settings(var).var_dir / RUN_FILE, mode=mode) as client:
+        done = command.run(
+            client,
+            console,
+            wanted,
+            {"type": "programme", "id": programme},
+            (window[0], window[1]),
+            assume_presented=assume_presented,
+        )
+    command.report(console, done)
+    broken = command.broken_limits(done, limits)
+    if broken:
+        raise command.BacktestError("; ".join(broken))
 
 
 @app.command()

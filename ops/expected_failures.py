@@ -11,6 +11,7 @@ from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
 from ops.commands.authentication_key import AuthenticationKeyError
+from ops.commands.backtest import BacktestError
 from ops.commands.custody import CustodyLogError
 from ops.commands.decide import DecideError
 from ops.commands.export import ExportError
@@ -35,6 +36,7 @@ EXPECTED_FAILURES: Final = (
     AuditError,
     AuthenticationKeyError,
     CannotConnectError,
+    BacktestError,
     ClientError,
     ClusterError,
     ControlError,

@@ -30,6 +30,7 @@ from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
 from actors.cluster.peers import PARK, PING, RayPeers
 from actors.cluster.process_state import own_identity
+from actors.cluster.tasks import RayTasks
 from actors.cluster.title import set_title, title_of
 from actors.cluster.unix_rpc import UnixServer
 from actors.log import configure
@@ -155,7 +156,8 @@ class Process:
         it writes."""
         if not Vault.from_settings(self._settings, make=False).agrees(self._proof):
             raise VaultError("this node has other master keys: set STANCHION_MASTER_KEY on all nodes")
-        return _import(self._factory)(Context(self._settings, self._name, RayPeers(self._settings)))
+        settings = self._settings
+        return _import(self._factory)(Context(settings, self._name, RayPeers(settings), RayTasks(settings)))
 
 
 def _is_restarted() -> bool:

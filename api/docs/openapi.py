@@ -56,6 +56,7 @@ _TAGS: Final = {
     "Simulation": "Test mode: funding, and a simulated network that acts for merchants over the real wire.",
     "Transactions": "Authorizations, refunds and force posts, with their history and explained decisions.",
     "Exports": "Files of transactions, ledger entries, decisions or stand-ins.",
+    "Back-tests": "Changes of controls and authorization rules, tried on recorded decisions.",
     "Settlement": "Daily reports of what programmes owe the networks.",
     "Stand-in": "Decisions in place of a programme whose endpoint gives no usable answer.",
     "Events": "The log of events, in order, for 30 days.",

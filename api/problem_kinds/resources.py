@@ -58,6 +58,14 @@ KINDS: Final = (
         "Wait until one of them is completed.",
     ),
     Kind(
+        "too-many-backtests",
+        409,
+        "Too many back-tests are open",
+        "The tenant has as many back-tests as may be queued or running at the same time, in both modes "
+        "together.",
+        "Wait until one of them is done, or cancel one.",
+    ),
+    Kind(
         "invalid-state-transition",
         409,
         "The resource cannot change to that state",

@@ -103,12 +103,13 @@ def _compare(decided: Decided, rules: Versions) -> dict[str, Any]:
     recomputed = authorize(command, inputs, recorded_rules(inputs.rules_in_force, rules))
     return {
         "identical": _encode(recomputed) == decision.encode(),
-        "recorded": _show(decode_decision(decision)),
-        "recomputed": _show(recomputed),
+        "recorded": show_decision(decode_decision(decision)),
+        "recomputed": show_decision(recomputed),
     }
 
 
-def _show(decided: Decision) -> dict[str, Any]:
+def show_decision(decided: Decision) -> dict[str, Any]:
+    """A decision as a ``DecisionView``."""
     return {
         **decision_view(decided),
         "approved_amount": format_minor(decided.approved_minor),

@@ -126,13 +126,7 @@ def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) 
     lapsed = lapse_expired_holds(context, now_ms)
     inputs = decision_inputs(context, now_ms, lapsed, command)
     decision = authorize(command, inputs, context.rules)
-    raised = _raised(context, inputs)
-    if raised is not None:
-        effects = _increment_effects(command, decision, inputs, context, raised)
-    else:
-        effects = opening_effects(command, decision, inputs, context)
-    authorization_id = raised.id if raised is not None else command.id
-    effects += _stand_in_effects(command, decision, context.card, authorization_id)
+    authorization_id, effects = decision_effects(command, decision, inputs, context)
     apply(context, lapsed, effects)
     answer = WireAnswer(
         decision.response_code,
@@ -147,6 +141,20 @@ def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) 
     if context.programme.mode == "gateway":
         events += instructions.of_decision(command, decision, effects, context.original, now_ms)
     return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, authorization_id)
+
+
+def decision_effects(
+    command: Authorize, decision: Decision, inputs: Inputs, context: CommandContext
+) -> tuple[str, tuple[Effect, ...]]:
+    """The id of the authorization that ``decision`` opens or raises, and the effects of the decision, which
+    are not applied yet."""
+    raised = _raised(context, inputs)
+    if raised is not None:
+        effects = _increment_effects(command, decision, inputs, context, raised)
+    else:
+        effects = opening_effects(command, decision, inputs, context)
+    authorization_id = raised.id if raised is not None else command.id
+    return authorization_id, effects + _stand_in_effects(command, decision, context.card, authorization_id)
 
 
 def _raised(context: CommandContext, inputs: Inputs) -> Authorization | None:

@@ -8,6 +8,7 @@ may not be in memory; then their group is not *complete*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from itertools import islice
 
 import msgspec
@@ -155,6 +156,26 @@ class AuthorizationIndex:
         mine = [] if before is None else _members(before)
         members = found + [each for each in mine if all(each is not other for other in found)]
         self._named[reference] = NetworkGroup(members, complete=True) if members else None
+
+    def copy(self) -> AuthorizationIndex:
+        """An independent copy, with copies of all authorizations."""
+        twins: dict[int, Authorization] = {}
+
+        def twin_of(each: Authorization) -> Authorization:
+            twin = twins.get(id(each))
+            if twin is None:
+                twin = twins[id(each)] = copy(each)
+                twin.increments = dict(each.increments)
+            return twin
+
+        index = AuthorizationIndex()
+        index._named = {
+            reference: NetworkGroup([twin_of(each) for each in found.members], found.complete)
+            if isinstance(found, NetworkGroup)
+            else found and twin_of(found)
+            for reference, found in self._named.items()
+        }
+        return index
 
     def evict_oldest(self, most: int) -> None:
         """Keep at most the newest ``most`` references. An authorization is evicted under all its references

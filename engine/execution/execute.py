@@ -14,6 +14,7 @@ from engine.authorization.authorizing import execute_authorize
 from engine.authorization.effects import (
     AuthorizationOpened,
     BalanceDeclared,
+    Effect,
     HoldLapsed,
 )
 from engine.authorization.events import follow_up_events
@@ -96,8 +97,23 @@ def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Execu
     return Executed(Done(200, balance_view(context.account, card.id, card.currency, now_ms)))
 
 
-def _follow_up(command: Reverse | Present | Advise, context: CommandContext, now_ms: int) -> Executed:
-    """Apply a reversal, a presentment or an advice."""
+class AppliedFollowUp(msgspec.Struct, frozen=True, gc=False):
+    """A follow-up after its effects were applied."""
+
+    command: Reverse | Present | Advise
+    """The command, with the final amount of an advised increment."""
+    result: FollowUpResult
+    effects: tuple[Effect, ...]
+    """All effects, those of lapsed holds first."""
+    authorization_id: str | None
+    held_before: bool
+    """Whether the original had an open hold before."""
+
+
+def apply_follow_up(
+    command: Reverse | Present | Advise, context: CommandContext, now_ms: int
+) -> AppliedFollowUp:
+    """Apply the effects of a reversal, a presentment or an advice."""
     lapsed = lapse_expired_holds(context, now_ms)
     card, account, original = context.card, context.account, context.original
     if isinstance(command, Advise):
@@ -109,14 +125,22 @@ def _follow_up(command: Reverse | Present | Advise, context: CommandContext, now
     held_before = original is not None and open_hold(original, account) is not None
     apply(context, lapsed, result.effects)
     authorization_id = _authorization_id(command, result, original)
-    events = follow_up_events(command, card, account, result, authorization_id, held_before, now_ms)
+    return AppliedFollowUp(command, result, (*lapsed, *result.effects), authorization_id, held_before)
+
+
+def _follow_up(command: Reverse | Present | Advise, context: CommandContext, now_ms: int) -> Executed:
+    """Apply a follow-up, and publish its events."""
+    applied = apply_follow_up(command, context, now_ms)
+    card, account, original = context.card, context.account, context.original
+    command, result, authorization_id = applied.command, applied.result, applied.authorization_id
+    events = follow_up_events(command, card, account, result, authorization_id, applied.held_before, now_ms)
     if isinstance(command, Advise) and original is not None:
         events = network_decision.superseding_event(command, card, original, result) + events
     if context.programme.mode == "gateway":
         events += instructions.of_follow_up(command, result, original, now_ms)
     answer = WireAnswer(result.response_code, authorization_id or "")
     record = None if result.record is None else msgspec.structs.replace(result.record, rules=RULES)
-    return Executed(answer, True, (*lapsed, *result.effects), events, None, record, authorization_id)
+    return Executed(answer, True, applied.effects, events, None, record, authorization_id)
 
 
 def _follow_up_result(

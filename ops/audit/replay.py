@@ -14,36 +14,19 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from actors.journal.rule_versions import load_rule_versions
-from engine.authorization.effects import AuthorizationOpened
-from engine.authorization.executed import CommandContext, Executed
-from engine.authorization.follow_up import RULES
+from engine.authorization.executed import Executed
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
-from engine.cards.authorization_index import AuthorizationIndex
 from engine.cards.card import Card
-from engine.commands import (
-    Advise,
-    AuthorizationCommand,
-    Authorize,
-    CardCommand,
-    CreateCard,
-    CreateProgramme,
-    Present,
-    ProgrammeCommand,
-    Reverse,
-    reference_of_id,
-    reference_of_message,
-)
-from engine.decision import inputs as decision_inputs
+from engine.commands import CardCommand, CreateCard, ProgrammeCommand
 from engine.decision.recorded import decode_inputs
-from engine.execution import execute_programme
 from engine.execution.execute import execute
-from engine.execution.issuing import card_of, issue
 from engine.instant import to_ms
-from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.replay.earlier import by_earlier_rules
+from engine.replay.programmes import ProgrammeVersions
+from engine.replay.state import ReplayedState
 from engine.replies import Done, Reply, WireAnswer
-from engine.rules.evaluate import RecordedPast, Versions, recorded_rules
+from engine.rules.evaluate import RecordedPast
 
 FETCH: Final = 1_000
 
@@ -65,20 +48,8 @@ _STATE: Final = """
     WHERE u.card_id = $1::text::uuid"""
 
 
-_REVERSALS_UNCHANGED_SINCE: Final = 1
-"""The first version of the rules in which reversals have their present effects, unless advices of earlier
-rules preceded them."""
-
-
-class _Rules(msgspec.Struct):
-    """The rules' version in a follow-up's record."""
-
-    rules: int = 0
-
-
 _command = msgspec.json.Decoder(CardCommand).decode
 _programme_command = msgspec.json.Decoder(ProgrammeCommand).decode
-_rules = msgspec.json.Decoder(_Rules).decode
 _reply = msgspec.json.Decoder(Reply).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -88,9 +59,7 @@ class ReplayedCard:
     """One card and its account in memory, as their owner had them."""
 
     card_id: str
-    card: Card | None = None
-    account: Account | None = None
-    known: AuthorizationIndex = field(default_factory=AuthorizationIndex)
+    state: ReplayedState = field(default_factory=ReplayedState)
     commands: int = 0
     differs_at: int | None = None
     """The first ``seq`` whose replayed answer differs from the stored one."""
@@ -98,36 +67,16 @@ class ReplayedCard:
     """Whether a command ran under earlier rules, so that the present rules give other figures. Its decisions
     are still recomputed under the rules that their inputs name (``ops.audit``)."""
 
-
-class ProgrammeVersions:
-    """All versions of all programmes, with the instant from which each was in force."""
-
-    def __init__(self) -> None:
-        self._versions: dict[str, list[tuple[int, Programme]]] = {}
-
-    def add(self, programme_id: str, command: ProgrammeCommand, at_ms: int) -> None:
-        """Add the version that ``command`` creates."""
-        versions = self._versions.setdefault(programme_id, [])
-        if isinstance(command, CreateProgramme):
-            executed = execute_programme.create(command, at_ms)
-        else:
-            executed = execute_programme.execute_programme(command, versions[-1][1], at_ms)
-        if executed.after is not None:
-            versions.append((at_ms, executed.after))
-
-    def config(self, programme_id: str, version: int | None, at_ms: int) -> ProgrammeConfig:
-        """The version that a decision names, or the one in force at ``at_ms``."""
-        versions = self._versions[programme_id]
-        if version is not None:
-            return next(each.config for _, each in versions if each.config.version == version)
-        in_force = (each.config for since, each in reversed(versions) if since <= at_ms)
-        return next(in_force, versions[0][1].config)
+    @property
+    def card(self) -> Card | None:
+        """The card; ``None`` before its issue."""
+        replayed = self.state.cards.get(self.card_id)
+        return None if replayed is None else replayed.card
 
 
 async def replay_cards(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[ReplayedCard]:
     """Replay every card, one after the other; ``connection`` is inside a transaction."""
     programmes = ProgrammeVersions()
-    versions = await load_rule_versions(connection)
     async for row in connection.cursor(_PROGRAMMES, prefetch=FETCH):
         programmes.add(row["actor_id"], _programme_command(row["command"]), to_ms(row["recorded_at"]))
     replayed: ReplayedCard | None = None
@@ -137,7 +86,7 @@ async def replay_cards(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncI
                 yield replayed
             replayed = ReplayedCard(row["actor_id"])
         if replayed.differs_at is None:
-            _replay_command(replayed, row, programmes, versions)
+            _replay_command(replayed, row, programmes)
     if replayed is not None:
         yield replayed
 
@@ -145,7 +94,7 @@ async def replay_cards(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncI
 async def rows_agree(connection: asyncpg.Connection[asyncpg.Record], replayed: ReplayedCard) -> bool:
     """Whether the rows agree with the replayed state."""
     row = await connection.fetchrow(_STATE, replayed.card_id)
-    card, account = replayed.card, replayed.account
+    card, account = replayed.card, replayed.state.account
     if row is None or card is None:
         return False
     if replayed.earlier_rules:
@@ -156,7 +105,7 @@ async def rows_agree(connection: asyncpg.Connection[asyncpg.Record], replayed: R
     return (
         counters == (card.day, card.day_count, card.day_amount_minor, card.seq)
         and balance == ((account.posted_minor, account.held_minor) if account else (None, None))
-        and stored == dict(_figures(replayed.known, account))
+        and stored == dict(_figures(replayed.state.cards[replayed.card_id].known, account))
     )
 
 
@@ -172,30 +121,23 @@ def _held(authorization: Authorization, account: Account | None) -> int:
     return hold.amount_minor if hold else 0
 
 
-def _replay_command(
-    replayed: ReplayedCard, row: Any, programmes: ProgrammeVersions, versions: Versions
-) -> None:
+def _replay_command(replayed: ReplayedCard, row: Any, programmes: ProgrammeVersions) -> None:
     """Replay the next command. A card whose command cannot be executed counts as different."""
     command = _command(row["command"])
     replayed.commands += 1
-    replayed.earlier_rules = replayed.earlier_rules or _by_earlier_rules(command, row)
+    replayed.earlier_rules = replayed.earlier_rules or by_earlier_rules(
+        command, row["inputs"], row["decision"]
+    )
     if replayed.earlier_rules:
         if replayed.card is not None:
             replayed.card.seq += 1
         return
     try:
-        executed = _execute(replayed, command, row, programmes, versions)
-    except (AssertionError, KeyError, StopIteration):
+        executed = _execute(replayed.state, command, row, programmes)
+    except (AssertionError, KeyError):
         replayed.differs_at = row["seq"]
         return
-    for effect in executed.effects:
-        if isinstance(effect, AuthorizationOpened):
-            replayed.known.add(effect.authorization)
-    about = reference_of_id(executed.authorization_id or "")
-    if about in replayed.known:
-        replayed.known.add_reference(reference_of_message(row["command_key"]), replayed.known[about])
-    if replayed.card is not None:
-        replayed.card.seq += 1
+    replayed.state.record(replayed.card_id, row["command_key"], executed.effects, executed.authorization_id)
     if not executed.journaled or not _same_answer(executed.reply, row["reply"].encode()):
         replayed.differs_at = row["seq"]
 
@@ -218,55 +160,17 @@ def _same_answer(reply: Reply, stored: bytes) -> bool:
     )
 
 
-def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
-    """Whether ``command`` ran under rules that may have given it other effects than the present ones."""
-    if isinstance(command, Reverse | Present | Advise):
-        least = _REVERSALS_UNCHANGED_SINCE if isinstance(command, Reverse) else RULES
-        return row["decision"] is not None and _rules(row["decision"]).rules < least
-    if not isinstance(command, Authorize) or not row["inputs"]:
-        return False
-    inputs = decode_inputs(row["inputs"])
-    return inputs.rules < decision_inputs.RULES and bool(command.references or inputs.endpoint_result)
-
-
-def _execute(
-    replayed: ReplayedCard,
-    command: CardCommand,
-    row: Any,
-    programmes: ProgrammeVersions,
-    versions: Versions,
-) -> Executed:
+def _execute(state: ReplayedState, command: CardCommand, row: Any, programmes: ProgrammeVersions) -> Executed:
     at_ms = to_ms(row["recorded_at"])
     if isinstance(command, CreateCard):
-        replayed.card = card_of(command, at_ms)
-        replayed.account = _account(command) if command.account_id is not None else None
-        return issue(command, replayed.card, replayed.account)
-    assert replayed.card is not None, "a card's journal begins with its issue"
+        return state.issue(command, at_ms)
+    programme_id = state.cards[row["actor_id"]].card.programme_id
     inputs = decode_inputs(row["inputs"]) if row["inputs"] else None
-    version = inputs.programme_version if inputs else None
-    config = programmes.config(replayed.card.programme_id, version, at_ms)
-    original: Authorization | None = None
-    if isinstance(command, AuthorizationCommand):
-        original = replayed.known.find_original(command, replayed.account, at_ms)
-    endpoint_result = inputs.endpoint_result if inputs else None
-    in_force = inputs.rules_in_force if inputs else None
-    context = CommandContext(
-        replayed.card,
-        replayed.account,
-        config,
-        original,
-        endpoint_result,
-        recorded_rules(in_force, versions),
-        RecordedPast(in_force.observed) if in_force else None,
-    )
+    if inputs is None:
+        config = programmes.at(programme_id, at_ms)
+        return execute(command, state.context(row["actor_id"], command, config, None, at_ms), at_ms)
+    config = programmes.numbered(programme_id, inputs.programme_version)
+    rules = state.recorded_rules(inputs.rules_in_force, programmes)
+    past = None if inputs.rules_in_force is None else RecordedPast(inputs.rules_in_force.observed)
+    context = state.context(row["actor_id"], command, config, inputs.endpoint_result, at_ms, rules, past)
     return execute(command, context, at_ms)
-
-
-def _account(command: CreateCard) -> Account:
-    return Account(
-        id=command.account_id or "",
-        tenant_id=command.tenant_id,
-        live=command.live,
-        programme_id=command.programme_id,
-        currency=command.currency,
-    )

@@ -10,8 +10,16 @@ from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from stanchion import Client, Money, StanchionError, money
-from stanchion.inputs import SpendFields, SubmissionFields
-from stanchion.records import Card, Cardholder, CardProduct, Delivery, Programme, RuleCondition
+from stanchion.inputs import BacktestChange, SpendFields, SubmissionFields
+from stanchion.records import (
+    BacktestScope,
+    Card,
+    Cardholder,
+    CardProduct,
+    Delivery,
+    Programme,
+    RuleCondition,
+)
 
 ARRIVAL_SECONDS_MAX: Final = 20.0
 POLL_SECONDS: Final = 0.05
@@ -261,9 +269,24 @@ def _books(api: Client, programme: Programme) -> None:
     api.settlement_reports.get(programme["id"], day)
     window = (begin, begin + timedelta(days=1))
     begin_text, end_text = (at.isoformat(timespec="milliseconds").replace("+00:00", "Z") for at in window)
+    _backtest(api, programme, begin_text, end_text)
     export = api.exports.create("transactions", begin_text, end_text)
     _first(api.exports.list(page_size=PAGE))
     api.exports.wait(export["id"])
+
+
+def _backtest(api: Client, programme: Programme, begin: str, end: str) -> None:
+    """A lower cap on all cards of the programme, and a back-test that is not wanted any more."""
+    scope: BacktestScope = {"type": "programme", "id": programme["id"]}
+    change: BacktestChange = {
+        "controls": {"remove": ["per_txn_cap"], "add": [{"kind": "per_txn_cap", "amount": "10.00"}]}
+    }
+    api.backtests.cancel(api.backtests.create(begin, end, scope=scope, change=change)["id"])
+    backtest = api.backtests.create(begin, end, scope=scope, change=change)
+    api.backtests.wait(backtest["id"])
+    _first(api.backtests.list(page_size=PAGE))
+    _first(api.backtests.flips(backtest["id"], page_size=PAGE))
+    api.backtests.flips_csv(backtest["id"])
 
 
 def _clients(api: Client, card: Card) -> None:

@@ -74,6 +74,8 @@ class Recorder:
 def _body(kind: str, content: bytes) -> Any:
     if not content:
         return None
+    if kind.startswith("text/csv"):
+        return content.decode()
     return json.loads(content) if "json" in kind else dict(parse_qsl(content.decode()))
 
 

@@ -39,7 +39,11 @@ async def resources(acme: Caller) -> dict[str, str]:
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
     rule = await acme.post("/v1/authorization-rules", rule_of("card", card["id"]))
+    change = {"controls": {"remove": ["mcc_deny"]}}
+    scope = {"type": "card", "id": card["id"]}
+    backtest = await acme.post("/v1/backtests", {"scope": scope, **window, "change": change}, 202)
     return {
+        "backtests": backtest["id"],
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
         "cardholders": card["cardholder_id"],
@@ -105,6 +109,10 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/shadow", None),
         ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/activate", None),
         ("POST", f"/v1/authorization-rules/{ids['authorization-rules']}/retire", None),
+        ("GET", f"/v1/backtests/{ids['backtests']}", None),
+        ("GET", f"/v1/backtests/{ids['backtests']}/flips", None),
+        ("GET", f"/v1/backtests/{ids['backtests']}/flips.csv", None),
+        *(("POST", "/v1/backtests", backtest_of(*scope)) for scope in scopes_of(ids)),
         ("GET", f"/v1/settlement-reports?date=2026-01-01&programme_id={ids['programs']}", None),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("POST", f"/v1/cards/{ids['cards']}/evaluate", spend | {"merchant_name": "M"}),
@@ -151,7 +159,23 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
 
 def deletions_for(ids: dict[str, str]) -> list[tuple[str, str, Any]]:
     """Every operation that deletes an object; sent last, because later requests would return 404."""
-    return [("DELETE", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None)]
+    return [
+        ("DELETE", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None),
+        ("DELETE", f"/v1/backtests/{ids['backtests']}", None),
+    ]
+
+
+def scopes_of(ids: dict[str, str]) -> list[tuple[str, str]]:
+    """The scopes of back-tests."""
+    kinds = (("programme", "programs"), ("card_product", "card-products"), ("card", "cards"))
+    return [(type_, ids[name]) for type_, name in kinds]
+
+
+def backtest_of(type_: str, id_: str) -> dict[str, Any]:
+    """A back-test of a scope."""
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    change = {"controls": {"remove": ["mcc_deny"]}}
+    return {"scope": {"type": type_, "id": id_}, **window, "change": change}
 
 
 def lists_for(ids: dict[str, str]) -> list[str]:
@@ -194,6 +218,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         "simulated-spends",
         "exports",
         "authorization-rules",
+        "backtests",
     )
     return [
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
@@ -210,7 +235,8 @@ async def answers(caller: Caller, ids: dict[str, str], own: dict[str, str]) -> l
     gets = [("GET", path, None) for path in lists_for(ids) + cursors_for(ids, own)]
     for method, path, body in requests_for(ids, own) + gets + deletions_for(ids):
         response = await caller.send(method, path, body)
-        shown = (response.json() if response.content else {}) | {"instance": ""}
+        is_json = "json" in response.headers.get("content-type", "")
+        shown = (response.json() if is_json else {}) | {"instance": ""}
         found.append(
             (
                 f"{method} {path.split('?')[0].replace(next(iter(ids.values())), '')}",

@@ -35,6 +35,7 @@ LISTS = [
     "/v1/accounts",
     "/v1/transfers",
     "/v1/exports",
+    "/v1/backtests",
     "/v1/clients",
 ]
 
@@ -52,6 +53,9 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
     transfer = await demo.post("/v1/transfers", movement)
     day = {"from": "2026-11-01T00:00:00Z", "to": "2026-11-02T00:00:00Z"}
     export = await demo.post("/v1/exports", {"kind": "transactions", "format": "csv"} | day, 202)
+    scope = {"type": "card", "id": card["id"]}
+    change = {"controls": {"remove": ["mcc_deny"]}}
+    backtest = await demo.post("/v1/backtests", {"scope": scope, "change": change} | day, 202)
     async with stack.caller(role="owner") as owner:
         client = (await owner.get("/v1/clients"))["data"][0]
     return {
@@ -67,6 +71,7 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
         "accounts": account_id,
         "transfers": transfer["id"],
         "exports": export["id"],
+        "backtests": backtest["id"],
         "clients": client["id"],
     }
 

@@ -23,6 +23,7 @@ ORDER = (
     "cards",
     "headroom",
     "records",
+    "backtests",
     "accounts",
     "rules",
     "webhooks",

@@ -15,6 +15,7 @@ from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials
 from stanchion.resources.accounts import Accounts, LedgerEntries, Transfers
 from stanchion.resources.authorization_rules import AuthorizationRules
+from stanchion.resources.backtests import Backtests
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
@@ -48,6 +49,7 @@ class Resources(Generic[AnyTransport]):
         self.webhook_endpoints = WebhookEndpoints(transport)
         self.kyc = Kyc(transport)
         self.exports = Exports(transport)
+        self.backtests = Backtests(transport)
         self.settlement_reports = SettlementReports(transport)
         self.clients = Clients(transport)
         self.audit_log = AuditLog(transport)

@@ -6,6 +6,7 @@ from typing import Literal, NotRequired, Required, TypedDict
 
 from stanchion.records import (
     Address,
+    BacktestScope,
     Control,
     Currency,
     Direction,
@@ -320,3 +321,26 @@ class SubmissionFields(TypedDict, total=False):
     address_line1: str
     address_postcode: str
     address_country: str
+
+
+class ControlsChange(TypedDict, total=False):
+    """A change of every card's own controls."""
+
+    remove: list[str]
+    add: list[Control]
+
+
+class BacktestChange(TypedDict, total=False):
+    """The change that a back-test examines. ``add_rules`` are versions of rules, ``id@version``."""
+
+    controls: ControlsChange
+    add_rules: list[str]
+    remove_rules: list[str]
+
+
+class BacktestFields(TypedDict, total=False):
+    """A back-test to run, without its window."""
+
+    scope: Required[BacktestScope]
+    change: Required[BacktestChange]
+    assume_presented: bool

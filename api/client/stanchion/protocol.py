@@ -88,7 +88,7 @@ class ClientProtocol:
         query: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Actions[Any]:
-        """The JSON body of the answer, or ``None``. Raises ProblemError or NoAnswerError.
+        """The JSON body of the answer, the text of a CSV, or ``None``. Raises ProblemError or NoAnswerError.
 
         A change is sent under ``key``, or under a new one; all attempts share it.
         """
@@ -168,6 +168,8 @@ def _failure_of(error: httpx2.TransportError) -> Failure:
 
 
 def _body_of(response: httpx2.Response, request: httpx2.Request, key: str | None) -> Any:
+    if response.status_code < 300 and response.headers.get("content-type", "").startswith("text/csv"):
+        return response.text
     try:
         body = response.json() if response.content else None
     except ValueError:

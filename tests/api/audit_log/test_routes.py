@@ -100,12 +100,17 @@ async def _records(owner: Caller) -> dict[str, str]:
     await owner.patch(f"/v1/transactions/{spend['transaction_id']}", {"metadata": {"invoice": "7"}})
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     export = await owner.post("/v1/exports", {"kind": "transactions", **window}, 202)
+    scope = {"type": "card", "id": card["id"]}
+    asked = {"scope": scope, **window, "change": {"controls": {"remove": ["mcc_deny"]}}}
+    backtest = await owner.post("/v1/backtests", asked, 202)
+    assert (await owner.send("DELETE", f"/v1/backtests/{backtest['id']}")).status_code == 200
     body = {"account_id": card["funding_account_id"], "direction": "debit", "kind": "fee"}
     transfer = await owner.post("/v1/transfers", body | {"amount": {"amount": "1.00", "currency": "EUR"}})
     await owner.post(f"/v1/transfers/{transfer['id']}/reverse", {}, 200)
     return {
         "update_transaction": spend["transaction_id"],
         "create_export": export["id"],
+        **dict.fromkeys(("create_backtest", "cancel_backtest"), backtest["id"]),
         "create_transfer": transfer["id"],
         "reverse_transfer": transfer["id"],
     }

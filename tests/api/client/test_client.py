@@ -27,6 +27,8 @@ from api.authorization_rules.report import (
     VersionFiguresView,
 )
 from api.authorization_rules.views import RuleView, VersionView
+from api.backtests.inputs import ChangeInput
+from api.backtests.views import BacktestView, FlipView
 from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
 from api.cardholders.routes import CardholderInput, CardholderView
@@ -128,6 +130,9 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.StandIn, StandInView),
     (records.KycCheck, KycCheckView),
     (records.CaptureSession, CaptureSessionView),
+    (records.Backtest, BacktestView),
+    (records.Flip, FlipView),
+    (inputs.BacktestChange, ChangeInput),
     (inputs.SubmissionFields, Submission),
     (inputs.StandInPolicyFields, PolicyInput),
     (inputs.ProgrammeFields, ProgrammeInput),

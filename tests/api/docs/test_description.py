@@ -55,6 +55,15 @@ async def own_ids(acme: Caller) -> dict[str, str]:
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     export = await acme.post("/v1/exports", {"kind": "transactions", **window}, 202)
     rule = await acme.post("/v1/authorization-rules", rule_of("card", card["id"]))
+    backtest = await acme.post(
+        "/v1/backtests",
+        {
+            "scope": {"type": "card", "id": card["id"]},
+            "change": {"controls": {"remove": ["mcc_deny"]}},
+            **window,
+        },
+        202,
+    )
     return {
         "programme_id": card["programme_id"],
         "card_product_id": card["card_product_id"],
@@ -75,6 +84,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}/reveal-sessions": card["id"],
         "/v1/exports/{id}": export["id"],
         **{f"/v1/authorization-rules/{{id}}{operation}": rule["id"] for operation in RULE_OPERATIONS},
+        **{f"/v1/backtests/{{id}}{part}": backtest["id"] for part in ("", "/flips", "/flips.csv")},
         "account_id": card["funding_account_id"],
         "/v1/accounts/{id}": card["funding_account_id"],
         "/v1/transfers/{id}": transfer["id"],

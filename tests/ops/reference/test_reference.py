@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from actors.settings import Settings
+from actors.tasks import LocalTasks
 from actors.vault import Vault
+from api.backtests.leading import BacktestLeader
 from api.docs.examples import recorded
 from api.exports.writing import export_writer
 from engine.scopes import SCOPES
@@ -25,11 +27,14 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
     local = with_local_egress(settings)
     async with installation(local, vault, webhooks=True) as running, served(running.app) as address:
         exports = export_writer(running.services)
+        backtests = BacktestLeader(running.services, LocalTasks(local))
         exports.start()
+        backtests.start()
         credentials = (await running.caller(role="owner", scopes=SCOPES)).credentials
         client = {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
         yield await asyncio.to_thread(record, address, client, local.var_dir, local.vision_address)
         await exports.stop()
+        await backtests.stop()
 
 
 def shape(value: Any) -> Any:

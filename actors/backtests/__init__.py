@@ -1,0 +1,1 @@
+"""Back-tests: the tasks that read histories, live them (``engine.backtests``) and store the results."""

@@ -1,0 +1,1 @@
+"""Back-tests: the effect of a change of controls and rules on recorded decisions."""

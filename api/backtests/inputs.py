@@ -1,0 +1,148 @@
+"""Request bodies and filters of back-tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from api.cards.controls import ControlInput, to_engine
+from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, InstantInput, example, parse_instant
+from api.http.validation import Input, broken
+from api.operations.pagination import PageQuery
+from engine.backtests.plan import Change, ControlsChange, Plan, Scope, ScopeType
+from engine.backtests.tally import Direction
+from engine.instant import to_ms
+from engine.limits import BACKTEST_CONTROLS_MAX, BACKTEST_RULES_MAX, BACKTEST_WINDOW_DAYS_MAX
+from engine.rules.model import Rule
+
+ControlKind = Literal[
+    "mcc_allow",
+    "mcc_deny",
+    "country_allow",
+    "country_deny",
+    "channel_allow",
+    "channel_deny",
+    "per_txn_cap",
+    "per_day_cap",
+    "per_day_amount_cap",
+]
+
+
+RuleVersion = Annotated[
+    str,
+    StringConstraints(pattern=UUID_PATTERN[:-1] + "@[1-9][0-9]{0,8}$"),
+    AfterValidator(str.lower),
+    example(f"{ID_EXAMPLE}@2"),
+]
+"""Id and version of an authorization rule."""
+
+
+class ScopeInput(Input):
+    """The cards to which the change applies: all cards of a programme or a card product, or one card."""
+
+    type: ScopeType
+    id: Id
+
+
+class ControlsChangeInput(Input):
+    """A change of every card's own controls, as they were at each moment."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    remove: Annotated[list[ControlKind], Field(default_factory=list, max_length=9), example(["per_txn_cap"])]
+    """Kinds of controls that no card has any more."""
+    add: Annotated[
+        list[ControlInput],
+        Field(default_factory=list, max_length=BACKTEST_CONTROLS_MAX),
+        example([{"kind": "per_txn_cap", "amount": "100.00"}]),
+    ]
+    """Controls that every card has in addition."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> ControlsChangeInput:
+        if not self.remove and not self.add:
+            raise broken("missing", "The change must remove or add a control.")
+        return self
+
+
+class ChangeInput(Input):
+    """The change to be examined; at least one member."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    controls: ControlsChangeInput | None = None
+    add_rules: Annotated[list[RuleVersion], Field(default_factory=list, max_length=BACKTEST_RULES_MAX)]
+    """Versions of authorization rules, in any state, that every card has in addition. One of a rule that is
+    in force replaces its version."""
+    remove_rules: Annotated[list[Id], Field(default_factory=list, max_length=BACKTEST_RULES_MAX)]
+    """Rules that no card has any more."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> ChangeInput:
+        if self.controls is None and not self.add_rules and not self.remove_rules:
+            raise broken("missing", "The change must name controls or rules.")
+        if len({each.partition("@")[0] for each in self.add_rules}) < len(self.add_rules):
+            raise broken("invalid", "One version of each rule can be added.", at="/add_rules")
+        return self
+
+    def change(self, rules: Mapping[str, Rule]) -> Change:
+        """The engine's change; ``rules`` are the rules of ``add_rules``."""
+        controls = self.controls
+        return Change(
+            None
+            if controls is None
+            else ControlsChange(tuple(dict.fromkeys(controls.remove)), to_engine(controls.add)),
+            tuple(rules[name] for name in self.add_rules),
+            tuple(dict.fromkeys(self.remove_rules)),
+        )
+
+
+class BacktestInput(Input):
+    """A back-test to be run."""
+
+    scope: ScopeInput
+    from_: Annotated[InstantInput, Field(alias="from"), example("2026-10-24T00:00:00Z")]
+    """The first instant of the window. The histories before it are lived unchanged."""
+    to: Annotated[InstantInput, example("2026-11-23T00:00:00Z")]
+    """The end of the window, exclusive. Later decisions than the start of the back-test are not in it."""
+    change: ChangeInput
+    assume_presented: bool = True
+    """Whether purchases that only the change approves are presented in full; with `false` their holds
+    lapse."""
+
+    @property
+    def window(self) -> tuple[datetime, datetime]:
+        """Start (inclusive) and end (exclusive)."""
+        begin, end = parse_instant(self.from_), parse_instant(self.to)
+        assert begin is not None, "validated"
+        assert end is not None, "validated"
+        return begin, end
+
+    @model_validator(mode="after")
+    def _window(self) -> BacktestInput:
+        begin, end = self.window
+        if begin >= end:
+            raise broken("range", "The window must end after it begins.", at="/to")
+        if end - begin > timedelta(days=BACKTEST_WINDOW_DAYS_MAX):
+            detail = f"The window may hold at most {BACKTEST_WINDOW_DAYS_MAX} days."
+            raise broken("range", detail, at="/to")
+        return self
+
+    def plan(self, rules: Mapping[str, Rule]) -> Plan:
+        """The engine's plan; ``rules`` are the rules of ``add_rules``."""
+        begin, end = self.window
+        scope = Scope(self.scope.type, self.scope.id)
+        return Plan(scope, to_ms(begin), to_ms(end), self.change.change(rules), self.assume_presented)
+
+    def shown_change(self) -> dict[str, Any]:
+        """The change as it is shown."""
+        return self.change.model_dump(mode="json", exclude_unset=True)
+
+
+class FlipsQuery(PageQuery):
+    """The query of the list of flips."""
+
+    direction: Direction | None = None

@@ -1,0 +1,104 @@
+"""The order of the commands of cards that share an account.
+
+The journal numbers the commands of each card. Those of several cards are in the order of their instants; of
+commands in one millisecond, the stored inputs say which version of the account each decision saw.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from engine.backtests.entry import Entry
+
+_ACCOUNT_VERSION: Final = 18
+"""Index of ``account_version`` in stored inputs, without the number of their layout."""
+_LAYOUTS_MAX: Final = 1_000
+"""The first member of inputs is the number of their layout or, in the first layout, an instant."""
+_CONTINUES: Final = 4
+_LATER: Final = 5
+
+_decode: Final = msgspec.json.Decoder(list[Any]).decode
+
+
+def account_version(inputs: str) -> int:
+    """The account's version in stored inputs of any layout."""
+    values = _decode(inputs)
+    index = _ACCOUNT_VERSION + (values[0] < _LAYOUTS_MAX)
+    return int(values[index]) if len(values) > index else 0
+
+
+class AccountVersion(Protocol):
+    """The owner of an account, in memory."""
+
+    @property
+    def account_version(self) -> int:
+        """The version of the account after the last command."""
+
+
+class CommandQueues:
+    """The next commands of each card of an account, in the order of the journal."""
+
+    def __init__(self, card_ids: Iterable[str]) -> None:
+        self._waiting: dict[str, deque[Entry]] = {id_: deque() for id_ in card_ids}
+        self._incomplete = set(self._waiting)
+        self._last: dict[str, int] = dict.fromkeys(self._waiting, 0)
+        self._seen: dict[str, int] = {}
+        """The account's version that the next command of a card saw."""
+
+    def add(self, card_id: str, entries: Sequence[Entry], complete: bool) -> None:
+        """Add the next commands of a card; ``complete`` if no more follow."""
+        self._waiting[card_id].extend(entries)
+        if entries:
+            self._last[card_id] = entries[-1].seq
+        if complete:
+            self._incomplete.discard(card_id)
+
+    def last_seq(self, card_id: str) -> int:
+        """The number of the last command of a card that was added; 0 before the first."""
+        return self._last[card_id]
+
+    def starving(self) -> list[str]:
+        """The cards whose next command is not known yet."""
+        return [id_ for id_ in self._incomplete if not self._waiting[id_]]
+
+    def ready(self, account: AccountVersion) -> Iterator[Entry]:
+        """The next commands in order, until the next one of a card is not known yet, or none is left. Give
+        each to ``account`` before you take the next one."""
+        if len(self._waiting) == 1:
+            [queue] = self._waiting.values()
+            yield from queue
+            queue.clear()
+            return
+        while not self.starving():
+            heads = [queue[0] for queue in self._waiting.values() if queue]
+            if not heads:
+                return
+            chosen = heads[0] if len(heads) == 1 else self._next_of(heads, account.account_version)
+            self._seen.pop(chosen.card_id, None)
+            yield self._waiting[chosen.card_id].popleft()
+
+    def _next_of(self, heads: list[Entry], version: int) -> Entry:
+        ranks = [self._rank(head, version) for head in heads]
+        # A decision that saw a later version of the account follows the commands that made it.
+        present = [(head.at_ms, rank) for head, rank in zip(heads, ranks, strict=True) if rank != _LATER]
+        first = min(present) if present else (min(head.at_ms for head in heads), _LATER)
+        return next(head for head, rank in zip(heads, ranks, strict=True) if (head.at_ms, rank) == first)
+
+    def _rank(self, head: Entry, version: int) -> int:
+        """The order in one millisecond: commands that do not concern the account, declines that saw this
+        version, approvals that saw it, other changes of the account, replacements, which continue counters,
+        and decisions that saw a later version."""
+        if head.inputs is None and head.kind == "create_card":
+            return _CONTINUES if '"continues":' in head.command else 0
+        if head.inputs is None:
+            return 3 if head.concerns_account else 0
+        seen = self._seen.get(head.card_id)
+        if seen is None:
+            seen = self._seen[head.card_id] = account_version(head.inputs)
+        if seen > version:
+            return _LATER
+        return 1 if head.decision is None or head.decision.startswith('{"decision":"declined"') else 2

@@ -1,0 +1,1 @@
+"""The state of cards and programmes, folded from their journal: for audits and back-tests."""
