@@ -9,6 +9,7 @@ from typing import Any, Final
 import asyncpg
 
 from engine.ids import is_id
+from ops.commands.tables import table
 
 COLUMNS: Final = ("at", "act", "actor", "purpose", "about", "id", "session_id")
 _LOG: Final = """
@@ -44,9 +45,7 @@ async def log(
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The rows as a table for people."""
-    table = [COLUMNS, *(tuple(row[name] or "-" for name in COLUMNS) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+    return table(COLUMNS, (tuple(row[name] for name in COLUMNS) for row in rows))
 
 
 def _text(value: Any) -> str | None:
