@@ -107,10 +107,10 @@ def run(commands: Sequence[Sequence[str]], environment: Mapping[str, str]) -> st
 def main() -> None:
     """Entry point of the command."""
     parser = argparse.ArgumentParser(prog="python -m ops.dashboards", description=__doc__)
-    parser.add_argument("--var", type=Path, default=Path("var"), help="the installation's folder [%(default)s]")
     parser.add_argument(
-        "--port", type=int, default=PROMETHEUS_PORT, help="port of Prometheus [%(default)s]"
+        "--var", type=Path, default=Path("var"), help="the installation's folder [%(default)s]"
     )
+    parser.add_argument("--port", type=int, default=PROMETHEUS_PORT, help="port of Prometheus [%(default)s]")
     parser.add_argument(
         "--grafana-port", type=int, default=GRAFANA_PORT, help="port of Grafana [%(default)s]"
     )
@@ -125,7 +125,7 @@ def main() -> None:
     grafana = grafana_command()
     if grafana is None:
         print(
-            f"Grafana is not installed here. In another one, import {GRAFANA / 'json'} with this data source.",
+            f"Grafana is not installed here. Import {GRAFANA / 'json'} elsewhere, with this data source.",
             flush=True,
         )
     else:

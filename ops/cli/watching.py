@@ -31,8 +31,10 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
     last: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of past lines.")] = 50,
     level: Annotated[str, typer.Option(help="Lowest level: debug, info, warning or error.")] = "debug",
-    process: Annotated[str | None, typer.Option(help="Name of a process, like api-0, or api for all.")] = None,
-    event: Annotated[str | None, typer.Option(help="Name of an event, like decision or shards_moved.")] = None,
+    process: Annotated[
+        str | None, typer.Option(help="A process like api-0, or api for all of a kind.")
+    ] = None,
+    event: Annotated[str | None, typer.Option(help="An event, like decision or shards_moved.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are in the file.")] = False,
     var: Var = None,
 ) -> None:

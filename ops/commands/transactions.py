@@ -33,14 +33,11 @@ def described(transaction: Transaction) -> list[str]:
     merchant, network = transaction["merchant"], transaction["network"]
     currency = transaction["currency"]
     amounts = {
-        name: f"{transaction[member]} {currency}"
-        for name, member in (
-            ("requested", "requested_amount"),
-            ("approved", "approved_amount"),
-            ("held", "held_amount"),
-            ("cleared", "cleared_amount"),
-            ("reversed", "reversed_amount"),
-        )
+        "requested": transaction["requested_amount"],
+        "approved": transaction["approved_amount"],
+        "held": transaction["held_amount"],
+        "cleared": transaction["cleared_amount"],
+        "reversed": transaction["reversed_amount"],
     }
     return [
         *facts(
@@ -50,7 +47,7 @@ def described(transaction: Transaction) -> list[str]:
                 ("card", transaction["card_id"]),
                 ("status", f"{transaction['kind']}, {transaction['status']}"),
                 ("decision", _decision(transaction)),
-                *amounts.items(),
+                *((name, f"{amount} {currency}") for name, amount in amounts.items()),
                 ("merchant amount", money_text(transaction["merchant_amount"])),
                 (
                     "merchant",

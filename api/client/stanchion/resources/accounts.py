@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from stanchion import inputs, records
 from stanchion.compat import Unpack
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows

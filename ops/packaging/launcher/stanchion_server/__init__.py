@@ -1,5 +1,5 @@
-"""The only import package of the server's wheel. Its folder holds the packages ``engine``, ``actors``, ``api``
-and ``ops``, which no other program of the environment can import by accident.
+"""The only import package of the server's wheel. Its folder holds the packages ``engine``, ``actors``,
+``api`` and ``ops``, which no other program of the environment can import by accident.
 
 ``main`` puts the folder on the module path of this process, and of the processes that it starts.
 """
