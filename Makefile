@@ -90,7 +90,11 @@ chaos: $(VENV)/.dev ## inject real faults into an installation for CHAOS_MINUTES
 diagrams: $(VENV)/.runtime ## write the page with the states of an authorization from their table
 	@$(BIN)/python -m ops.state_diagrams
 
-dashboards: $(VENV)/.dev ## write Grafana's dashboards, and start Prometheus and Grafana for the running installation
+$(VENV)/.dashboards: requirements-dashboards.lock $(VENV)/.runtime
+	@$(call pip,--require-hashes -r requirements-dashboards.lock)
+	@touch $@
+
+dashboards: $(VENV)/.dashboards ## write Grafana's dashboards, and start Prometheus and Grafana for the running installation
 	@$(BIN)/python -m ops.grafana
 	@exec $(BIN)/python -m ops.dashboards $(DASHBOARDS)
 
@@ -109,6 +113,7 @@ lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrad
 	@$(LOCK) --group build --output-file requirements.lock
 	@$(LOCK) --group build --group dev --constraints requirements.lock --output-file requirements-dev.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group load --constraints requirements.lock --output-file requirements-load.lock
+	@$(subst pyproject.toml,,$(LOCK)) --group dashboards --constraints requirements.lock --output-file requirements-dashboards.lock
 	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file contains an address"; exit 1; fi
 
 clean: ## remove the environment, caches and the state in var/
