@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from actors.settings import Settings, unknown_variables
-from ops.database.operator_acts import OperatorAct, operator_of, record_alone
+from ops.database.operator_acts import LOGGED_IN, OperatorAct, operator_of, record_alone
 from ops.supervision.installation import RUN_FILE, SERVERS_FILE, database
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 NEGATIVE: Final = 3
 """Exit status of a command that works and whose answer is no: the spend is declined, or the installation
 does not run or is not ready."""
+
+COMMAND: Final = "command"
+"""The process name of commands in the log."""
 
 Var = Annotated[
     Path | None, typer.Option("--var", metavar="DIR", help="State folder of the installation [default: var].")
@@ -31,11 +34,14 @@ Since = Annotated[str | None, typer.Option(help="An age like 30m, 2h or 3d, or a
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Number of rows.")]
 
 
-def read_settings(var: Path | None, **overrides: object) -> Settings:
-    """The settings of this command; options override the environment. Raises SettingsError."""
+def read_settings(var: Path | None, process: str = COMMAND, **overrides: object) -> Settings:
+    """The settings of this command; options override the environment. Its acts are in the log of the
+    installation, under the name ``process``. Raises SettingsError."""
     for name in unknown_variables(os.environ):
         print(f"stanchion: {name} is not a setting; it is ignored", file=sys.stderr)
-    return Settings.load(**({"var_dir": var} if var is not None else {}), **overrides)
+    settings = Settings.load(**({"var_dir": var} if var is not None else {}), **overrides)
+    LOGGED_IN.set((settings.var_dir, process))
+    return settings
 
 
 def client_of(var: Path | None, mode: str = "test") -> Client:

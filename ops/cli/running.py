@@ -23,6 +23,7 @@ from ops.supervision.up import up as run_installation
 from stanchion import __version__
 
 API_FACTORY: Final = "api.serving:ApiRole"
+SUPERVISOR: Final = "supervisor"
 PORT_SETTINGS: Final = ("api_port", "vision_port", "iso8583_port", "metrics_port")
 
 app = typer.Typer()
@@ -45,7 +46,7 @@ def up(
     overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
     if address is not None:
         overrides["ray_address"] = address
-    settings = read_settings(var, **overrides)
+    settings = read_settings(var, SUPERVISOR, **overrides)
     prepare(settings)
     run_installation(settings, _load_actors)
 

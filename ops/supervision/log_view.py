@@ -18,6 +18,8 @@ from ops.supervision.log_tail import LogTail
 POLL_SECONDS: Final = 0.25
 _PRINTED: Final = '"level":"info","process":"supervisor"'
 """Marks lines that the supervisor prints itself."""
+_FREQUENT: Final = ('"event":"act"', '"event":"decision"')
+"""Marks lines that a terminal does not show: they would hide the others. They are in the file."""
 _FIRST: Final = ("at", "level", "process", "event")
 
 
@@ -54,7 +56,8 @@ class LogView:
 
     def _show_new(self, tail: LogTail) -> None:
         for text in tail.lines():
-            if _PRINTED not in text:
+            frequent = self._pretty and any(mark in text for mark in _FREQUENT)
+            if _PRINTED not in text and not frequent:
                 print(for_people(text) if self._pretty else text, file=self._output, flush=True)
 
 
