@@ -113,6 +113,20 @@ async def test_wrong_credentials_return_401_without_the_secret(running: Installa
         assert answer.status_code == 401
 
 
+async def test_sign_ins_and_sign_outs_are_logged_without_secrets(
+    running: Installation, acme: Caller
+) -> None:
+    async with visitor(running) as http:
+        with capture_logs() as lines:
+            await http.post("/console/sign-in", data=form(acme) | {"client_secret": "guess"}, headers=HERE)
+            await sign_in(http, acme)
+            await http.post("/console/sign-out", headers=HERE)
+    known = [line for line in lines if line["event"].startswith("sign")]
+    assert [line["event"] for line in known] == ["sign_in_refused", "signed_in", "signed_out"]
+    assert [line.get("client") for line in known[1:]] == [acme.credentials.client_id] * 2
+    assert "guess" not in str(lines)
+
+
 async def test_failed_sign_ins_are_rate_limited(running: Installation, acme: Caller) -> None:
     variant = create_app(running.services)
     async with httpx2.AsyncClient(
