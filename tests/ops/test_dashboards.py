@@ -48,9 +48,7 @@ def test_grafana_listens_on_loopback_without_accounts(tmp_path: Path) -> None:
     assert settings["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     assert settings["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert Path(settings["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]).is_file()
-    assert all(
-        settings[f"GF_PATHS_{name}"].startswith(str(tmp_path)) for name in ("DATA", "LOGS", "PLUGINS")
-    )
+    assert all(settings[f"GF_PATHS_{name}"].startswith(str(tmp_path)) for name in ("DATA", "LOGS", "PLUGINS"))
 
 
 def test_provisioned_files_use_the_given_variables(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from http.cookies import SimpleCookie
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from api.app import create_app
 from api.console import figures
@@ -113,9 +114,7 @@ async def test_wrong_credentials_return_401_without_the_secret(running: Installa
         assert answer.status_code == 401
 
 
-async def test_sign_ins_and_sign_outs_are_logged_without_secrets(
-    running: Installation, acme: Caller
-) -> None:
+async def test_sign_ins_and_sign_outs_are_logged_without_secrets(running: Installation, acme: Caller) -> None:
     async with visitor(running) as http:
         with capture_logs() as lines:
             await http.post("/console/sign-in", data=form(acme) | {"client_secret": "guess"}, headers=HERE)

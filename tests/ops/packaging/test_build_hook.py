@@ -72,7 +72,9 @@ def test_the_server_contains_its_files_and_not_the_client(server: Path) -> None:
         names = set(archive.namelist())
     for package in ("engine", "actors", "api", "ops"):
         assert f"stanchion_server/{package}/__init__.py" in names
-    migrations = {f"stanchion_server/ops/migrations/{path.name}" for path in ROOT.glob("ops/migrations/*.sql")}
+    migrations = {
+        f"stanchion_server/ops/migrations/{path.name}" for path in ROOT.glob("ops/migrations/*.sql")
+    }
     assert migrations
     assert migrations <= names
     assert not [name for name in names if "api/client" in name or "loadtests" in name]
