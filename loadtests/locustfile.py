@@ -37,7 +37,7 @@ from locust.runners import MasterRunner, WorkerRunner
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "api/client")]
 
-from loadtests.generators.traffic import Cards, Sales, amount_minor
+from loadtests.generators.traffic import Cards, Sales, Step, amount_minor
 from loadtests.users.conversation import Authorized, Conversation, WireError
 from loadtests.users.issuing import IssuingError, edge_of, is_reachable, issue_cards, reveal_card
 from loadtests.users.plan import LoadPlan, read_plan
@@ -46,6 +46,8 @@ from stanchion import Client, NotDecidedError, RetryPolicy, StanchionError, mone
 
 ACQUIRER_FIRST: Final = 600_000
 DECISION_SECONDS_MAX: Final = 20.0
+NO_PLAN: Final = LoadPlan(base_url="", client_id="", client_secret="")
+"""The plan of a run whose cards could not be issued."""
 _ID: Final = re.compile(r"/[0-9a-f]{8}-[0-9a-f-]{27}")
 
 _numbers = itertools.count()
@@ -162,21 +164,26 @@ class CardUser(User):
         self.number = next(_numbers)
         self.chance = random.Random(self.number)
         self.sales: Sales[Any] = Sales(self.chance)
-
-    def on_start(self) -> None:
-        """Take the cards. Ends the user if there are none."""
-        if self.environment.plan is None:
-            raise StopUser
-        self.plan: LoadPlan = self.environment.plan
-        cards = self.plan.cards if self.kind == "wire" else self.plan.card_ids
-        if not cards:
-            raise StopUser
-        self.draw = Cards(len(cards), self.environment.parsed_options.draw, self.chance)
+        self.plan: LoadPlan = environment.plan or NO_PLAN
+        self.count = len(self.plan.cards if self.kind == "wire" else self.plan.card_ids)
+        """Number of cards that this user can use."""
+        self.draw = Cards(self.count, environment.parsed_options.draw, self.chance)
 
     def wait_time(self) -> float:
         """A constant pace, independent of response times."""
         pace: Callable[[User], float] = constant_throughput(self.environment.parsed_options.per_user)
         return pace(self)
+
+    @task
+    def step(self) -> None:
+        """The next step; the user ends if there are no cards for it."""
+        if not self.count:
+            raise StopUser
+        self.take(self.sales.next_step())
+
+    def take(self, step: Step) -> None:
+        """Take this step."""
+        raise NotImplementedError
 
 
 class RestUser(CardUser):
@@ -185,10 +192,8 @@ class RestUser(CardUser):
 
     kind = "rest"
 
-    @task
-    def step(self) -> None:
-        """The next step."""
-        step = self.sales.next_step()
+    def take(self, step: Step) -> None:
+        """A request, and for a spend those that follow it to its decision."""
         simulations = self.environment.api.simulations
         try:
             if step in ("spend", "refund"):
@@ -239,20 +244,16 @@ class WireUser(CardUser):
     kind = "wire"
 
     def on_start(self) -> None:
-        """Connect as an acquirer of its own."""
-        super().on_start()
+        """Become an acquirer of its own; the first message connects."""
         acquirer = str(ACQUIRER_FIRST + self.number)
         self.wire = Conversation(self.plan.iso8583_host, self.plan.iso8583_port, acquirer)
 
     def on_stop(self) -> None:
         """Close the connection."""
-        if hasattr(self, "wire"):
-            self.wire.close()
+        self.wire.close()
 
-    @task
-    def step(self) -> None:
-        """The next step."""
-        step = self.sales.next_step()
+    def take(self, step: Step) -> None:
+        """A message and its answer."""
         if step in ("spend", "refund"):
             number = self.draw.draw()
             sold = self._timed(

@@ -98,7 +98,7 @@ async def stats_with(http: httpx2.AsyncClient, name: str) -> list[Any]:
 
 async def revealing_client(stack: Stack) -> ClientCredentials:
     """A new client that may show card numbers."""
-    settings = stack.settings()
+    settings = stack.settings
     with database(settings) as dsn:
         connection = await asyncpg.connect(dsn)
         try:
@@ -125,7 +125,7 @@ if LOCUST.exists():
     async def test_own_cards_are_issued_and_the_wire_is_used(stack: Stack) -> None:
         client = await revealing_client(stack)
         process = await started(
-            *("--headless", "--only-summary", "-u", "4", "-r", "4", "-t", "3s"),
+            *("--headless", "--only-summary", "-u", "4", "-r", "4", "-t", "8s"),
             *("--host", stack.record["base_url"], "--edge", edge_of(stack)),
             *("--client-id", client.client_id, "--client-secret", client.client_secret),
             *("--cards", "3", "--wire-cards", "2", "--p95-ms", "20000", "--p99-ms", "20000"),
@@ -138,7 +138,7 @@ if LOCUST.exists():
 
     async def test_without_reveal_all_users_speak_rest(stack: Stack, demo: Caller) -> None:
         process = await started(
-            *("--headless", "--only-summary", "-u", "2", "-r", "4", "-t", "2s", "--cards", "2"),
+            *("--headless", "--only-summary", "-u", "2", "-r", "4", "-t", "6s", "--cards", "2"),
             *("--host", stack.record["base_url"], "--edge", edge_of(stack)),
             *("--client-id", demo.credentials.client_id, "--client-secret", demo.credentials.client_secret),
             *("--p95-ms", "20000", "--p99-ms", "20000"),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +17,14 @@ import yaml
 
 from ops import dashboards
 from ops.dashboards import GRAFANA, grafana_command, grafana_environment, run
-from ops.prometheus import __main__ as prometheus
 
+Which = Callable[[str], str | None]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def where(**programs: str) -> Which:
+    """``shutil.which`` on a machine with these programs."""
+    return lambda name: programs.get(name)
 
 
 def test_grafana_is_started_with_its_home(tmp_path: Path) -> None:
@@ -26,20 +34,20 @@ def test_grafana_is_started_with_its_home(tmp_path: Path) -> None:
     (home / "bin").mkdir()
     program = home / "bin/grafana"
     program.touch()
-    assert grafana_command({"grafana": str(program)}.get) == [
+    assert grafana_command(where(grafana=str(program))) == [
         str(program),
         "server",
         "--homepath",
         str(home),
     ]
     old = tmp_path / "sbin/grafana-server"
-    assert grafana_command({"grafana-server": str(old)}.get, [str(home)]) == [
+    assert grafana_command(lambda name: str(old) if name == "grafana-server" else None, [str(home)]) == [
         str(old),
         "--homepath",
         str(home),
     ]
-    assert grafana_command({"grafana": str(old)}.get, []) == [str(old), "server"]
-    assert grafana_command({}.get) is None
+    assert grafana_command(where(grafana=str(old)), []) == [str(old), "server"]
+    assert grafana_command(where()) is None
 
 
 def test_grafana_listens_on_loopback_without_accounts(tmp_path: Path) -> None:
@@ -65,7 +73,7 @@ def test_programs_run_until_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_seconds: float) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(dashboards.time, "sleep", interrupt)
+    monkeypatch.setattr(time, "sleep", interrupt)
     assert threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     assert run([SLEEP, SLEEP], {}) is None
@@ -80,8 +88,7 @@ def test_without_grafana_prometheus_starts_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"metrics_url": "http://127.0.0.1:31415/metrics"}))
-    known = {"prometheus": "/usr/bin/prometheus"}
-    monkeypatch.setattr(prometheus.shutil, "which", known.get)
+    monkeypatch.setattr(shutil, "which", where(prometheus="/usr/bin/prometheus"))
     monkeypatch.setattr(dashboards, "grafana_command", lambda: None)
     started: list[str] = []
     monkeypatch.setattr(dashboards, "run", lambda commands, _: started.extend(each[0] for each in commands))
@@ -92,7 +99,7 @@ def test_without_grafana_prometheus_starts_alone(
 
 
 def test_without_an_installation_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus.shutil, "which", lambda _name: "/usr/bin/prometheus")
+    monkeypatch.setattr(shutil, "which", where(prometheus="/usr/bin/prometheus"))
     monkeypatch.setattr("sys.argv", ["dashboards", "--var", str(tmp_path)])
     with pytest.raises(SystemExit, match="dashboards: no installation is running in"):
         dashboards.main()

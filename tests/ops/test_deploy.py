@@ -78,7 +78,7 @@ def test_compose_publishes_the_ports_on_this_machine_alone(compose: dict[str, An
 
 
 def test_compose_starts_the_dashboards_of_the_repository(compose: dict[str, Any]) -> None:
-    services, beside = compose["services"], {}
+    services, beside = compose["services"], dict[str, Path]()
     for name in ("prometheus", "grafana"):
         assert services[name]["profiles"] == ["dashboards"]
         assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])

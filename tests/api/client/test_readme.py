@@ -7,6 +7,8 @@ import contextlib
 import io
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from actors.settings import Settings
 from actors.vault import Vault
 from tests.support.api.stack import installation, served
@@ -23,6 +25,7 @@ async def test_example_of_the_page_spends_to_the_decision(settings: Settings, va
         }
         assert "http://127.0.0.1:8000" in code
         output = io.StringIO()
-        with contextlib.redirect_stdout(output):
+        # Without the log of this process, which prints too.
+        with capture_logs(), contextlib.redirect_stdout(output):
             await asyncio.to_thread(exec, code.replace("http://127.0.0.1:8000", address), names)
     assert output.getvalue() == "approved 87.50\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def var_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def events(var_dir: Path, last: int = 100, **wanted: str) -> list[str]:
-    found = logs(var_dir, LogFilter(**wanted), last=last)
+def events(var_dir: Path, wanted: LogFilter, last: int = 100) -> list[str]:
+    found = logs(var_dir, wanted, last=last)
     return [json.loads(line)["event"] if line.startswith("{") else line for line in found]
 
 
@@ -52,29 +53,32 @@ def events(var_dir: Path, last: int = 100, **wanted: str) -> list[str]:
     ],
 )
 def test_lines_are_filtered(var_dir: Path, wanted: dict[str, str], expected: list[str]) -> None:
-    assert events(var_dir, **wanted) == expected
+    assert events(var_dir, LogFilter(**wanted)) == expected
 
 
 def test_last_lines_are_shown_oldest_first(var_dir: Path) -> None:
-    assert events(var_dir, 2) == ["link_down", "not JSON"]
-    assert events(var_dir, 0) == []
+    assert events(var_dir, LogFilter(), 2) == ["link_down", "not JSON"]
+    assert events(var_dir, LogFilter(), 0) == []
 
 
 def test_later_lines_are_followed_also_into_a_new_file(var_dir: Path) -> None:
-    steps = iter(
+    steps: Iterator[Callable[[], object]] = iter(
         (
             lambda: write(var_dir, '{"event": "later", "level": "info"}'),
             lambda: (var_dir / LOG_FILE).rename(var_dir / "old"),
             lambda: write(var_dir, '{"event": "newest", "level": "info"}'),
         )
     )
-    followed = logs(var_dir, LogFilter(), last=1, follow=True, sleep=lambda _seconds: next(steps)())
+
+    def sleep(_seconds: float) -> None:
+        next(steps)()
+
+    followed = logs(var_dir, LogFilter(), last=1, follow=True, sleep=sleep)
     assert [next(followed) for _ in range(3)] == [
         "not JSON",
         '{"event": "later", "level": "info"}',
         '{"event": "newest", "level": "info"}',
     ]
-    followed.close()
 
 
 def test_without_a_log_there_is_one_line(tmp_path: Path) -> None:

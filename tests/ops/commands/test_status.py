@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from actors.metrics import exposition
+from actors.metrics import Labels, exposition
 from ops.cli import app
 from ops.cli.options import NEGATIVE
 from ops.commands.status import ProcessStatus, lines, status
@@ -22,17 +22,17 @@ RUN = {
     "iso8583": {"host": "127.0.0.1", "port": 3},
     "metrics_url": "http://127.0.0.1:4/metrics",
 }
+READY: dict[Labels, float] = {("api-0",): 1.0, ("edge",): 0.0, ("postgresql",): 1.0, ("shards",): 1.0}
+REQUESTS: dict[Labels, float] = {("get_card", "200"): 3.0}
 FIGURES = exposition(
     {
-        "supervisor": {
-            "stanchion_ready": {("api-0",): 1.0, ("edge",): 0.0, ("postgresql",): 1.0, ("shards",): 1.0}
-        },
+        "supervisor": {"stanchion_ready": READY},
         "api-0": {
             "stanchion_process_id": 71.0,
             "stanchion_process_serving": 1.0,
             "stanchion_process_cpu_seconds": 2.5,
             "stanchion_process_resident_bytes_max": float(100 << 20),
-            "stanchion_rest_requests": {("get_card", "200"): 3.0},
+            "stanchion_rest_requests": REQUESTS,
         },
         "edge": {"stanchion_process_serving": 0.0},
         "database": {"stanchion_database_bytes": 5.0},
