@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from typing import Annotated, Final
 
@@ -58,6 +59,9 @@ def _load_actors() -> MakeProcessGroup:
 
     def supervisor(settings: Settings) -> ProcessGroup:
         numbers = range(settings.api_servers)
+        # Ray puts the supervisor's current folder first on the module path of every process, and a folder
+        # called `api` there would hide ours. All paths of the settings are absolute.
+        os.chdir(settings.var_dir)
         servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in numbers]
         return ClusterSupervisor(settings, [*processes(settings), *servers])
 

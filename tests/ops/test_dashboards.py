@@ -24,7 +24,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 def where(**programs: str) -> Which:
     """``shutil.which`` on a machine with these programs."""
-    return lambda name: programs.get(name)
+    return programs.get
 
 
 def test_grafana_is_started_with_its_home(tmp_path: Path) -> None:

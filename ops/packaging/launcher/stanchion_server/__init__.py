@@ -24,6 +24,8 @@ def extend_path() -> None:
     inherited = [path for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
     if folder not in inherited:
         os.environ[VARIABLE] = os.pathsep.join([folder, *inherited])
+    # Otherwise `python -m` in a child would find packages of the current folder first.
+    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 def main() -> None:
