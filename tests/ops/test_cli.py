@@ -272,11 +272,11 @@ def test_shells_complete_commands_and_options(typed: str, completed: str) -> Non
 def test_acts_of_commands_are_in_the_log_of_the_installation(stanchion: Stanchion, var_dir: Path) -> None:
     created = stanchion("clients", "create", "--tenant", "acme", "--mode", "test", "--role", "user")
     assert created.returncode == 0
-    assert not (var_dir / "log").exists(), "no installation has run there"
-    (var_dir / "log").mkdir()
-    (var_dir / "log/stanchion.jsonl").touch()
+    log = var_dir / "log/stanchion.jsonl"
+    assert not log.exists(), "no installation has run there"
+    log.touch()
     client = json.loads(created.stdout)["client_id"]
     assert stanchion("clients", "revoke", client, operator="ann").returncode == 0
-    (line,) = map(json.loads, (var_dir / "log/stanchion.jsonl").read_text().splitlines())
+    (line,) = map(json.loads, log.read_text().splitlines())
     assert (line["event"], line["act"], line["actor"]) == ("act", "revoke_client", "operator ann")
     assert (line["process"], line["level"], line["object_kind"]) == ("command", "info", "client")
