@@ -54,6 +54,8 @@ _numbers = itertools.count()
 
 # The HTTP client logs a line for each request, and Locust shows them.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
+# Imports take seconds in which gevent's clock stands still. Locust's limit of the run would count them.
+gevent.get_hub().loop.update_now()
 
 
 @events.init_command_line_parser.add_listener
