@@ -24,7 +24,7 @@ CHAOS_MINUTES ?= 20
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
-.PHONY: help run demo test coverage lint format bench load chaos diagrams dashboards codecs lock clean
+.PHONY: help run demo test coverage lint format bench load chaos diagrams dashboards codecs wheels lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,9 +90,13 @@ chaos: $(VENV)/.dev ## inject real faults into an installation for CHAOS_MINUTES
 diagrams: $(VENV)/.runtime ## write the page with the states of an authorization from their table
 	@$(BIN)/python -m ops.state_diagrams
 
-dashboards: $(VENV)/.dev ## write Grafana's dashboards from code, and start Prometheus for the running installation
+$(VENV)/.dashboards: requirements-dashboards.lock $(VENV)/.runtime
+	@$(call pip,--require-hashes -r requirements-dashboards.lock)
+	@touch $@
+
+dashboards: $(VENV)/.dashboards ## write Grafana's dashboards, and start Prometheus and Grafana for the running installation
 	@$(BIN)/python -m ops.grafana
-	@exec $(BIN)/python -m ops.prometheus $(PROMETHEUS)
+	@exec $(BIN)/python -m ops.dashboards $(DASHBOARDS)
 
 codecs: $(VENV)/.dev ## record what an ISO 8583 implementation from npm encodes, for the tests (needs Node.js and npm)
 	@mkdir -p $(VENV)/npm
@@ -100,10 +104,16 @@ codecs: $(VENV)/.dev ## record what an ISO 8583 implementation from npm encodes,
 	@npm ci --silent --no-fund --no-audit --prefix $(VENV)/npm
 	@NODE_PATH=$(VENV)/npm/node_modules $(BIN)/python -m tests.support.conformance.npm.record
 
+wheels: $(VENV)/.runtime ## build the packages stanchion and stanchion-client into dist/
+	@rm -rf dist
+	@$(BIN)/hatchling build --target wheel --directory dist
+	@cd api/client && $(abspath $(BIN))/hatchling build --target wheel --directory $(CURDIR)/dist
+
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock
 	@$(LOCK) --group build --group dev --constraints requirements.lock --output-file requirements-dev.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group load --constraints requirements.lock --output-file requirements-load.lock
+	@$(subst pyproject.toml,,$(LOCK)) --group dashboards --constraints requirements.lock --output-file requirements-dashboards.lock
 	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file contains an address"; exit 1; fi
 
 clean: ## remove the environment, caches and the state in var/

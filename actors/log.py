@@ -32,6 +32,8 @@ TRACE: Final[ContextVar[str | None]] = ContextVar("trace", default=None)
 
 LOG_FILE: Final = "log/stanchion.jsonl"
 MASK: Final = "[card number]"
+ACT: Final = "act"
+"""The event of an administrative act. Its record is the audit log; this line is a copy."""
 
 # The groups of a UUID begin or end with a hyphen, so they do not match.
 _NUMBER: Final = re.compile(r"(?<![0-9-])[0-9](?:[ -]?[0-9]){12,18}(?![0-9-])")
@@ -71,6 +73,19 @@ def processors(process: str, clock: Callable[[], float] = time.monotonic) -> lis
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         structlog.processors.JSONRenderer(_json),
     ]
+
+
+def append(var_dir: Path, process: str, event: str, **fields: Any) -> None:
+    """Write one line as ``process``, for a command that does not log otherwise. Without a log in ``var_dir``
+    (no installation has run there) it writes nothing."""
+    path = var_dir / LOG_FILE
+    if not path.exists():
+        return
+    line: Any = {"event": event, **fields}
+    for step in processors(process):
+        line = step(None, "info", line)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 def _json(line: EventDict, **_options: Any) -> str:
@@ -127,13 +142,16 @@ def _mask(found: re.Match[str]) -> str:
 
 
 class RepeatFilter:
-    """Drops repetitions of a line; the next line of its kind has their number in ``repeated``."""
+    """Drops repetitions of a line; the next line of its kind has their number in ``repeated``. Lines with the
+    field ``every``, which it removes, are all written."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
 
     def __call__(self, _logger: Any, method: str, line: EventDict) -> EventDict:
+        if line.pop("every", False):
+            return line
         now = self._clock()
         kind = (method, str(line.get("event")))
         began, count = self._kinds.get(kind, (now, 0))

@@ -172,6 +172,8 @@ class Settings(BaseSettings):
     """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = created once in
     ``var_dir/keys``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_decisions: bool = False
+    """Whether the log has a line for each decision, at the level ``info``."""
 
     @field_validator("var_dir", "egress_ca_file", "links", "tls_cert_file", "tls_key_file")
     @classmethod

@@ -27,6 +27,7 @@ from loadtests.users.plan import LoadPlan, write_plan
 
 ROOT: Final = Path(__file__).parents[1]
 LOCUST: Final = ROOT / ".venv-load/bin/locust"
+LOCUSTFILES: Final = f"{ROOT / 'loadtests/locustfile.py'},{ROOT / 'loadtests/shaped.py'}"
 CONNECTIONS: Final = 16
 
 
@@ -36,7 +37,7 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
         prog="make load",
         description="Load an installation of its own with Locust.",
         epilog="Options of the run itself (--shape, --seconds, --most-users, --draw, --only, thresholds) are"
-        " loadtests/locustfile.py's.",
+        " those of loadtests/locustfile.py and loadtests/shaped.py.",
     )
     parser.add_argument("--cards", type=int, default=1_000, help="cards to draw from [%(default)s]")
     parser.add_argument("--report", type=Path, default=ROOT / "var/load", help="folder [var/load]")
@@ -80,6 +81,7 @@ async def _plan(
         client_secret=client.client_secret,
         iso8583_host=run.iso8583.host,
         iso8583_port=run.iso8583.port,
+        card_ids=ids,
         cards=found,
     )
 
@@ -107,7 +109,7 @@ class _Run(msgspec.Struct):
 async def _locust(plan: Path, report: Path, options: list[str]) -> int:
     return await _run(
         str(LOCUST),
-        *("-f", str(ROOT / "loadtests/locustfile.py"), "--headless", "--only-summary", "--plan", str(plan)),
+        *("-f", LOCUSTFILES, "--headless", "--only-summary", "--plan", str(plan)),
         *("--csv", str(report / "load"), "--html", str(report / "load.html"), *options),
     )
 

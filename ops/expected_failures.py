@@ -18,8 +18,10 @@ from ops.commands.export import ExportError
 from ops.commands.keys import KeysError
 from ops.commands.kyc import KycError
 from ops.commands.links import LinksCommandError
+from ops.commands.logs import LogsError
 from ops.commands.resend import ResendError
 from ops.commands.show_cards import ShowCardsError
+from ops.commands.spend import SpendError
 from ops.database.clients import ClientError
 from ops.database.key_check import KeyCheckError
 from ops.database.migrate import MigrationError
@@ -50,6 +52,7 @@ EXPECTED_FAILURES: Final = (
     KycError,
     LinksCommandError,
     LocalHttpsError,
+    LogsError,
     MigrationError,
     PeerFailedError,
     PeerGoneError,
@@ -58,6 +61,7 @@ EXPECTED_FAILURES: Final = (
     ServerError,
     SettingsError,
     ShowCardsError,
+    SpendError,
     StanchionError,
     UpError,
     VaultError,

@@ -3,7 +3,7 @@ before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -36,7 +36,9 @@ class Confirmation:
         counts: HostCounts,
         clock: Clock,
         vault: Vault,
+        on_durable: Callable[[Pending], None] | None = None,
     ) -> None:
+        """``on_durable`` is called with each command that this host has made durable."""
         self._activation = activation
         self._answers = answers
         self._announcements = announcements
@@ -44,6 +46,7 @@ class Confirmation:
         self._counts = counts
         self._clock = clock
         self._vault = vault
+        self._on_durable = on_durable
 
     def confirm(self, pendings: Iterable[Pending]) -> None:
         """The commands are durable: give their replies."""
@@ -77,6 +80,8 @@ class Confirmation:
         reply = pending.reply
         assert reply is not None, "decided commands have replies"
         self._counts.confirmed(pending, now)
+        if self._on_durable is not None:
+            self._on_durable(pending)
         if pending.actor is not None:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:

@@ -32,6 +32,7 @@ from actors.shards.committing import Confirmation
 from actors.shards.consultations import ProgrammeCalls
 from actors.shards.counts import HostCounts
 from actors.shards.decider import Decider
+from actors.shards.decision_log import log_decision
 from actors.shards.deduplication import Deduplication
 from actors.shards.in_flight import InFlight
 from actors.shards.pending import Pending
@@ -70,6 +71,7 @@ class ShardHost:
         fenced: Callable[[], None],
         programme_calls: ProgrammeCalls,
         active_cards_max: int = ACTIVE_CARDS_MAX,
+        log_decisions: bool = False,
     ) -> None:
         self._journal = journal
         self._clock = clock
@@ -84,7 +86,14 @@ class ShardHost:
         self._in_flight = InFlight(self.counts)
         self.announcements = Announcements(journal, publish, self._in_flight)
         self._confirmation = Confirmation(
-            self.activation, answers, self.announcements, self._in_flight, self.counts, clock, vault
+            self.activation,
+            answers,
+            self.announcements,
+            self._in_flight,
+            self.counts,
+            clock,
+            vault,
+            log_decision if log_decisions else None,
         )
         self._admission = Admission(
             self.activation,

@@ -67,7 +67,15 @@ class HostRole:
         self.endpoint = DecisionEndpoint(self._egress, vault, clock)
         self._exposure = ExposureClient(self._submit)
         programme_calls = RemoteProgrammeCalls(self.endpoint, self._exposure)
-        self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, programme_calls)
+        self.host = ShardHost(
+            self._journal,
+            vault,
+            clock,
+            self._publish,
+            self._fenced,
+            programme_calls,
+            log_decisions=settings.log_decisions,
+        )
         self._sweeper = ExpirySweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
             _periodic("expiry-sweep", self._sweep, HOLD_SWEEP_SECONDS),

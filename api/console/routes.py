@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import jinja2
+import structlog
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -45,6 +46,8 @@ STATIC: Final = {
     "uPlot.iife.min.js": "text/javascript; charset=utf-8",
     "uPlot.min.css": "text/css; charset=utf-8",
 }
+
+_log = structlog.get_logger(__name__)
 
 Page = Callable[[Request, Caller], Awaitable[Response]]
 
@@ -145,6 +148,8 @@ class Console:
                 request, response, form.get("client_id", ""), form.get("client_secret", "")
             )
         except Refusal as refused:
+            # The form's values are left out: people paste secrets into the wrong field.
+            _log.warning("sign_in_refused", status=refused.kind.status)
             if refused.kind.status == 401:
                 return self._sign_in_page(401, "These credentials are not accepted.")
             if refused.kind.status == 429:

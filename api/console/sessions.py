@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import asyncpg
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -31,6 +32,8 @@ PATH: Final = "/console"
 SESSION_PURPOSE: Final = "console-session"
 SESSION_SECONDS: Final = CONSOLE_SESSION_HOURS * 3_600
 ID_CHARS_MAX: Final = 128
+
+_log = structlog.get_logger(__name__)
 
 _BEGIN: Final = f"""
     WITH proven AS (
@@ -86,6 +89,7 @@ class Sessions:
                 raise Refusal("invalid-client")
             await connection.execute(_SWEEP)
             await self._record(connection, request, SIGN_IN, begun)
+        _log.info("signed_in", every=True, client=begun["client"])
         response.set_cookie(
             COOKIE,
             session_id,
@@ -103,6 +107,8 @@ class Sessions:
             ended = await connection.fetchrow(_END, self._digest(session_id))
             if ended is not None:
                 await self._record(connection, request, SIGN_OUT, ended)
+        if ended is not None:
+            _log.info("signed_out", every=True, client=ended["client"])
         response.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
 
     async def caller(self, request: Request) -> Caller | None:

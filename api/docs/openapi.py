@@ -5,6 +5,7 @@ public names of schemas, common headers and the webhooks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI
@@ -18,7 +19,7 @@ from api.docs.schemas import publish
 from api.docs.webhooks import webhooks
 from api.http.validation import View
 
-API_VERSION: Final = "1.0.0"
+API_VERSION: Final = version("stanchion")
 
 _ABOUT: Final = """
 Cards, controls, a ledger, and authorizations over ISO 8583. [The reference](/docs/reference) has all

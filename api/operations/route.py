@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
+from http.client import BAD_REQUEST
 from typing import Any, Final
 
+import structlog
 from fastapi import APIRouter, Security
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
@@ -23,6 +25,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from actors.log import ACT
 from api.access.admission import Admission
 from api.access.permissions import PERMISSIONS, Permission
 from api.http.problems import Refusal, not_found, problem_response
@@ -30,6 +33,7 @@ from api.http.refusals import Responses, headers, refusals, slugs_of
 from api.http.scope import OPERATION, REQUEST_ID
 from api.http.strict_request import StrictRequest
 from api.http.validation import field_errors, validated
+from api.operations.acts import RECORDED
 from api.operations.call import CALLER, CLAIM, Empty, Replay, bearer
 from api.operations.idempotency import keep_refusal
 from engine.scopes import ROLES, includes
@@ -54,6 +58,8 @@ _KEY: Final = (
     "idempotency-in-progress",
     "quota-of-day-reached",
 )
+
+_log = structlog.get_logger(__name__)
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -168,6 +174,8 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
         response = await keep_refusal(state.services, scope[CLAIM], refused)
     if CLAIM in scope:
         state.quotas.stored(scope[CALLER], len(response.body))
+    if scope[OPERATION] in RECORDED and response.status_code < BAD_REQUEST:
+        _log.info(ACT, every=True, act=scope[OPERATION], actor=f"client {scope[CALLER].client}")
     return response
 
 

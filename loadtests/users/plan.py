@@ -16,12 +16,16 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     client_id: str
     client_secret: str
-    iso8583_host: str
-    iso8583_port: int
-    cards: list[Card]
+    iso8583_host: str = ""
+    """Empty = no users over ISO 8583."""
+    iso8583_port: int = 0
+    card_ids: list[str] = []
+    """Cards of the users over REST."""
+    cards: list[Card] = []
+    """Cards of the users over ISO 8583."""
 
     def __repr__(self) -> str:
-        return f"LoadPlan({len(self.cards)} cards at {self.base_url})"
+        return f"LoadPlan({len(self.card_ids)} cards at {self.base_url})"
 
 
 def write_plan(plan: LoadPlan, path: Path) -> None:

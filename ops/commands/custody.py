@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from engine.ids import is_id
+from ops.commands.tables import table
 from ops.database.operator_connection import connect_operator
 
 COLUMNS: Final = ("at", "act", "actor", "purpose", "about", "id", "session_id")
@@ -43,9 +44,7 @@ async def log(
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The rows as a table for people."""
-    table = [COLUMNS, *(tuple(row[name] or "-" for name in COLUMNS) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+    return table(COLUMNS, (tuple(row[name] for name in COLUMNS) for row in rows))
 
 
 def _text(value: Any) -> str | None:

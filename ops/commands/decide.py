@@ -22,6 +22,7 @@ from rich.text import Text
 
 from engine.money import format_minor, parse_amount
 from ops.commands.decision_behaviours import BEHAVIOURS, Behaviour
+from ops.commands.spend import spend_to_paste
 from ops.embedded.local_https import Answer, Request, local_receiver, require_trust
 from ops.embedded.passwords import write_private
 from ops.supervision.installation import RUN_FILE
@@ -35,6 +36,8 @@ MAX_AMOUNT: Final = "50.00"
 BUDGET: Final = "100.00"
 DECLARED: Final = "200.00"
 FUNDS: Final = "1000.00"
+SPENT: Final = "20.00"
+"""Amount of the printed spend; a stand-in may approve it."""
 
 _JSON: Final = {"Content-Type": "application/json"}
 
@@ -227,7 +230,9 @@ async def _serve(
         here = {"decisioning": "delegated", "decision_url": f"{url}/decide"}
         await asyncio.to_thread(_set_endpoint, client, programme.programme_id, here)
         try:
-            _greet(console, url, endpoint, programme)
+            card_id = programme.card_id or await asyncio.to_thread(_newest_card, client, programme_id)
+            spend = None if card_id is None else spend_to_paste(card_id, SPENT, var_dir)
+            _greet(console, url, endpoint, programme, spend)
             _change_by_keyboard(endpoint, console)
             await stop.wait()
         finally:
@@ -235,11 +240,19 @@ async def _serve(
             await asyncio.to_thread(_set_endpoint, client, programme.programme_id, programme.before)
 
 
+def _newest_card(client: Client, programme_id: str | None) -> str | None:
+    """The newest active card of the programme, if it has one."""
+    found = client.cards.list(programme_id=programme_id, state="active", page_size=1)
+    return next((card["id"] for card in found), None)
+
+
 def _set_endpoint(client: Client, programme_id: str, settings: Any) -> None:
     client.programs.update(programme_id, **settings)
 
 
-def _greet(console: Console, url: str, endpoint: DecisionEndpoint, programme: DecidedProgramme) -> None:
+def _greet(
+    console: Console, url: str, endpoint: DecisionEndpoint, programme: DecidedProgramme, spend: str | None
+) -> None:
     console.print(f"Deciding for programme {programme.programme_id} at {url}: {endpoint.behaviour}.")
     if programme.card_id is not None:
         console.print(
@@ -248,6 +261,8 @@ def _greet(console: Console, url: str, endpoint: DecisionEndpoint, programme: De
         )
     if endpoint.secret is None:
         console.print("Without its secret (--secret), signatures are not checked.")
+    if spend is not None:
+        console.print(f"Spend in another terminal: {spend}", markup=False)
     console.print("Ctrl-C stops the endpoint; the programme then decides as before.")
 
 

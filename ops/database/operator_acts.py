@@ -6,6 +6,8 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import asyncpg
@@ -15,6 +17,7 @@ from asyncpg.pool import PoolConnectionProxy
 from actors.ids import new_id
 from actors.journal.audit_log import insert
 from actors.journal.rows import ActRow
+from actors.log import ACT, append
 from actors.settings import Settings
 from engine.acts import OPERATOR_ACTS
 from ops.database.operator_connection import connect_operator
@@ -23,6 +26,9 @@ Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
 INSTALLATION: Final = "installation"
 NAME_CHARS_MAX: Final = 100
+LOGGED_IN: Final[ContextVar[tuple[Path, str] | None]] = ContextVar("logged_in", default=None)
+"""State folder of the installation on which this command works, and the name of this process: the log there
+gets a line for each act."""
 _encode = msgspec.json.Encoder().encode
 _NOW: Final = "SELECT (extract(epoch FROM now()) * 1000)::bigint"
 
@@ -65,6 +71,15 @@ async def record(connection: Connection, operator: str, act: OperatorAct) -> Non
         new_id(),
     )
     await insert(connection, row)
+    if (logged_in := LOGGED_IN.get()) is not None:
+        append(
+            *logged_in,
+            ACT,
+            act=act.name,
+            actor=f"operator {operator}",
+            object_kind=act.kind,
+            object_id=act.id,
+        )
 
 
 async def record_alone(dsn: str, operator: str, act: OperatorAct) -> None:

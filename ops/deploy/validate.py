@@ -21,6 +21,7 @@ COMPOSE: Final = tuple(str(FOLDER / name) for name in ("compose.yaml", "compose.
 CHART: Final = FOLDER / "helm" / "stanchion"
 KUBERNETES: Final = ("1.28.0", "1.32.0", "1.37.0")
 WARNING: Final = 2
+OPERATOR: Final = "monitoring.coreos.com/"
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "defaults": {},
     "with options": {
@@ -30,6 +31,17 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "image": {"tag": "0.1.0-1"},
         "tls": {"existingSecret": "stanchion-tls"},
         "links": {"existingSecret": "stanchion-links", "ports": [8600, 8601]},
+        "ingress": {
+            "enabled": True,
+            "className": "nginx",
+            "hosts": {"api": "api.example.com", "vision": "vision.example.com"},
+            "tlsSecret": "stanchion-names",
+        },
+        "monitoring": {
+            "labels": {"release": "monitoring"},
+            "serviceMonitor": {"enabled": True},
+            "prometheusRule": {"enabled": True, "runbookBase": "https://example.com/stanchion/"},
+        },
     },
 }
 
@@ -60,7 +72,10 @@ def _lint() -> bool:
 def _render(name: str, values: dict[str, Any]) -> bool:
     with Chart.load(CHART) as chart:
         rendered = chart.render(values=values, name="demo")
-    documents = [each for text in rendered.values() for each in yaml.safe_load_all(text) if each]
+    manifests = {path: text for path, text in rendered.items() if path.endswith(".yaml")}
+    documents = [each for text in manifests.values() for each in yaml.safe_load_all(text) if each]
+    # The validator knows the objects of Kubernetes, not those of the Prometheus operator.
+    documents = [each for each in documents if not each["apiVersion"].startswith(OPERATOR)]
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for number, document in enumerate(documents):

@@ -17,6 +17,7 @@ from typing import Final
 from ops.supervision.installation import RUN_FILE
 
 FOLDER: Final = Path(__file__).parent
+ROOT: Final = FOLDER.parents[1]
 DASHBOARDS: Final = FOLDER.parent / "grafana/json"
 SCRAPE_SECONDS: Final = 5
 PORT: Final = 9090
@@ -27,11 +28,19 @@ class NoPrometheusError(Exception):
 
 
 def configuration(target: str, seconds: int = SCRAPE_SECONDS) -> str:
-    """This folder's scrape configuration for an installation with metrics at ``target`` (``host:port``),
-    independent of the current folder."""
+    """This folder's scrape configuration for an installation with metrics at ``target`` (``host:port``), with
+    the rules in the folder ``rules`` beside it."""
     text = (FOLDER / "prometheus.yml").read_text("utf-8")
-    text = text.replace("127.0.0.1:9464", target).replace("15s", f"{seconds}s")
-    return text.replace("rules/*.yml", f"{FOLDER}/rules/*.yml")
+    return text.replace("127.0.0.1:9464", target).replace("15s", f"{seconds}s")
+
+
+def write_rules(folder: Path) -> None:
+    """Write the rules to ``rules`` in ``folder``, with the addresses of this checkout's runbooks."""
+    rules = folder / "rules"
+    rules.mkdir(exist_ok=True)
+    for path in (FOLDER / "rules").glob("*.yml"):
+        text = path.read_text("utf-8").replace("runbook_url: ", f"runbook_url: {ROOT.as_uri()}/")
+        (rules / path.name).write_text(text, "utf-8")
 
 
 def metrics_address(var_dir: Path) -> str:
@@ -55,6 +64,7 @@ def command(var_dir: Path, port: int) -> list[str]:
     folder = var_dir / "prometheus"
     folder.mkdir(exist_ok=True)
     (folder / "prometheus.yml").write_text(configuration(target), "utf-8")
+    write_rules(folder)
     return [
         program,
         f"--config.file={folder}/prometheus.yml",

@@ -20,7 +20,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -49,6 +48,7 @@ from ops.embedded.ports import free_ports
 from ops.supervision.control import ControlServer
 from ops.supervision.installation import RUN_FILE, Servers, locked
 from ops.supervision.log_view import LogView
+from stanchion import __version__
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
         log = LogView(settings.var_dir, sys.stderr)
         try:
             log.start()
-            _log.info("starting", pid=os.getpid(), version=version("stanchion"))
+            _log.info("starting", pid=os.getpid(), version=__version__)
             _print(f"Starting the servers in {settings.var_dir} ...")
             loading = beside.submit(load)
             complete = servers.start()

@@ -18,6 +18,7 @@ from actors.log import (
     MASK,
     TRACE,
     RepeatFilter,
+    append,
     configure,
     drop_exception_texts,
     mask_card_numbers,
@@ -196,3 +197,24 @@ def test_repeated_lines_are_counted() -> None:
     for number in range(LOG_KINDS_MAX + 1):
         assert write(f"kind {number}") is not None
     assert len(repeat_filter._kinds) <= LOG_KINDS_MAX
+
+
+def test_lines_that_must_all_be_written_are_not_dropped(file: Path) -> None:
+    for number in range(LOG_REPEATS_MAX + 3):
+        log().info("decision", every=True, number=number)
+    assert [line["number"] for line in lines(file)] == list(range(LOG_REPEATS_MAX + 3))
+    assert "every" not in lines(file)[0]
+
+
+def test_command_appends_a_line_to_an_existing_log(file: Path, tmp_path: Path) -> None:
+    append(tmp_path, "command", "act", act="revoke_client", note=PAN)
+    (line,) = lines(file)
+    assert (line["process"], line["event"], line["act"], line["level"]) == (
+        "command",
+        "act",
+        "revoke_client",
+        "info",
+    )
+    assert line["note"] == MASK
+    append(tmp_path / "elsewhere", "command", "act")
+    assert not (tmp_path / "elsewhere").exists()

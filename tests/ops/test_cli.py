@@ -260,3 +260,41 @@ def test_an_interrupt_during_the_import_prints_no_traceback() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+COMPLETED = """
+import sys
+sys.argv = ["stanchion"]
+from ops.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("stanchion trans", "transactions"), ("stanchion spend --merch", "--merchant")],
+)
+def test_shells_complete_commands_and_options(typed: str, completed: str) -> None:
+    words = {"_STANCHION_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPLETED],
+        cwd=ROOT,
+        env=os.environ | words,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, [completed])
+
+
+def test_acts_of_commands_are_in_the_log_of_the_installation(stanchion: Stanchion, var_dir: Path) -> None:
+    created = stanchion("clients", "create", "--tenant", "acme", "--mode", "test", "--role", "user")
+    assert created.returncode == 0
+    log = var_dir / "log/stanchion.jsonl"
+    assert not log.exists(), "no installation has run there"
+    log.touch()
+    client = json.loads(created.stdout)["client_id"]
+    assert stanchion("clients", "revoke", client, operator="ann").returncode == 0
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert (line["event"], line["act"], line["actor"]) == ("act", "revoke_client", "operator ann")
+    assert (line["process"], line["level"], line["object_kind"]) == ("command", "info", "client")

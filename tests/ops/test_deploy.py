@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ from typer.main import get_command
 
 from actors.settings import PREFIX, Settings
 from ops.cli import app
+from stanchion import __version__
 from tests.support.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +77,31 @@ def test_compose_publishes_the_ports_on_this_machine_alone(compose: dict[str, An
     assert not any("ports" in compose["services"][name] for name in ("postgres", "valkey"))
 
 
+def test_compose_starts_the_dashboards_of_the_repository(compose: dict[str, Any]) -> None:
+    services, beside = compose["services"], dict[str, Path]()
+    for name in ("prometheus", "grafana"):
+        assert services[name]["profiles"] == ["dashboards"]
+        assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
+        mounts = (volume.split(":")[:2] for volume in services[name]["volumes"])
+        beside |= {target: DEPLOY / source for source, target in mounts if source.startswith("..")}
+    assert all(source.is_dir() for source in beside.values())
+    scraped = yaml.safe_load(compose["configs"]["prometheus"]["content"])
+    (job,) = scraped["scrape_configs"]
+    assert (job["job_name"], job["static_configs"][0]["targets"]) == (
+        "stanchion",
+        [f"stanchion:{defaults()['metrics']}"],
+    )
+    assert Path(scraped["rule_files"][0]).parent.as_posix() in beside
+    variables = services["grafana"]["environment"]
+    used = {
+        name
+        for path in (ROOT / "ops/grafana/provisioning").rglob("*.yml")
+        for name in re.findall(r"\$\{(\w+)\}", path.read_text())
+    }
+    assert used <= variables.keys()
+    assert variables["DASHBOARDS_FOLDER"] in beside
+
+
 def test_compose_settings_are_read(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     key = "A" * 43 + "="
     secrets = {"POSTGRES_PASSWORD": "geheim", "STANCHION_MASTER_KEY": key}
@@ -100,6 +125,44 @@ def test_the_chart_has_a_service_for_each_port_of_a_node() -> None:
     assert all(f"{{name: {name}, containerPort: {port}}}" in text for name, port in ports.items())
 
 
+def test_the_chart_has_the_rules_of_the_repository() -> None:
+    rules = ROOT / "ops/prometheus/rules"
+    template = (CHART / "templates" / "monitoring.yaml").read_text()
+    assert {path.name for path in rules.glob("*.yml")} == {path.name for path in (CHART / "rules").iterdir()}
+    for path in rules.glob("*.yml"):
+        assert (CHART / "rules" / path.name).read_text() == path.read_text()
+        assert f'.Files.Get "rules/{path.name}"' in template
+    # The alerts select a job: the value of the label that names the job.
+    job = re.search(r"jobLabel: (\S+)", template)
+    assert job is not None
+    assert f"{job[1]}: stanchion" in (CHART / "templates" / "_helpers.tpl").read_text()
+    assert "port: metrics" in template
+    assert "{name: metrics, port: 9464" in (CHART / "templates" / "services.yaml").read_text()
+
+
+def test_the_chart_reads_existing_values_only() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for path in sorted((CHART / "templates").iterdir()):
+        for name in re.findall(r"\.Values\.([\w.]+)", path.read_text()):
+            inside = values
+            for part in name.split("."):
+                assert part in inside, f"{path.name}: {name}"
+                inside = inside[part]
+
+
+def test_the_chart_gives_each_address_its_own_host_name() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert (values["ingress"]["enabled"], set(values["ingress"]["hosts"])) == (False, {"api", "vision"})
+    assert values["ingress"]["hosts"].keys() <= values["service"].keys()
+
+
+def test_notes_of_the_chart_name_existing_commands() -> None:
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    spoken = re.findall(r"-- stanchion ([a-z]+)", notes)
+    assert set(spoken) == {"status", "clients", "migrate"}
+    assert set(spoken) <= set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
 def test_the_chart_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     for name, value in values["settings"].items():
@@ -108,9 +171,8 @@ def test_the_chart_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_chart_is_of_this_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["appVersion"] == project["version"]
+    assert chart["version"] == chart["appVersion"] == __version__
 
 
 def on_the_page(section: str) -> list[list[str]]:

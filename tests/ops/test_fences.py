@@ -74,6 +74,12 @@ ANSWERS: Final = (
     ),
     Answer("ops/docs/ARCHITECTURE.md", "Layout", "", PROSE),
     Answer(
+        "api/client/README.md",
+        "stanchion-client",
+        "python",
+        "tests/api/client/test_readme.py::test_example_of_the_page_spends_to_the_decision",
+    ),
+    Answer(
         "ops/docs/AUTHORIZATION.md",
         "",
         "mermaid",

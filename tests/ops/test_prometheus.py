@@ -65,7 +65,7 @@ def test_every_alert_has_a_runbook_and_test_cases() -> None:
     assert len(NAMES) == len(set(NAMES)) > 10
     assert {path.stem for path in RUNBOOKS.glob("*.md")} == set(NAMES)
     for name in NAMES:
-        assert f"runbook: ops/runbooks/{name}.md\n" in ALERTS
+        assert f"runbook_url: ops/runbooks/{name}.md\n" in ALERTS
         page = (RUNBOOKS / f"{name}.md").read_text("utf-8")
         assert page.startswith(f"# {name}\n")
         assert page.index("## Look at") < page.index("## Do")
@@ -112,5 +112,9 @@ def test_it_scrapes_the_running_installation(tmp_path: Path, monkeypatch: pytest
     assert "--web.listen-address=127.0.0.1:9091" in started
     written = (tmp_path / "prometheus/prometheus.yml").read_text("utf-8")
     assert 'targets: ["127.0.0.1:31415"]' in written
-    assert f"{PROMETHEUS}/rules/*.yml" in written
+    assert "- rules/*.yml" in written
+    rules = (tmp_path / "prometheus/rules/alerts.yml").read_text("utf-8")
+    addresses = re.findall(r"runbook_url: file://(\S+)", rules)
+    assert len(addresses) == len(NAMES)
+    assert all(Path(address).is_file() for address in addresses)
     assert "9464" not in written.replace("--config.file", "")

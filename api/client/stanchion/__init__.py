@@ -27,6 +27,7 @@ from stanchion.errors import (
 from stanchion.records import Money
 from stanchion.retries import RetryPolicy
 from stanchion.signature import SIGNATURE_HEADER, verify_signature
+from stanchion.version import __version__
 
 __all__ = [
     "SIGNATURE_HEADER",
@@ -47,6 +48,7 @@ __all__ = [
     "ServerFaultError",
     "SignatureError",
     "StanchionError",
+    "__version__",
     "money",
     "verify_signature",
 ]

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Generic, Self
+from typing import Any, Final, Generic
 
 import httpx2
 
+from stanchion.compat import Self
 from stanchion.errors import StanchionError
 from stanchion.operations import AnyTransport
 from stanchion.protocol import Credentials

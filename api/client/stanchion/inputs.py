@@ -2,8 +2,9 @@
 member."""
 
 # No postponed annotations here: TypedDict could not tell required members from optional ones.
-from typing import Literal, NotRequired, Required, TypedDict
+from typing import Literal
 
+from stanchion.compat import NotRequired, Required, TypedDict
 from stanchion.records import (
     Address,
     BacktestScope,

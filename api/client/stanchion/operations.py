@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from dataclasses import dataclass
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 from urllib.parse import quote
 
+from stanchion.compat import Self
 from stanchion.protocol import Actions
 from stanchion.transport import AsyncTransport, Transport
 

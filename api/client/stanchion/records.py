@@ -5,7 +5,9 @@ Amounts are decimal strings, instants ISO 8601 in UTC, ids UUIDs as text. New me
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, Required, TypedDict
+from typing import Any, Literal
+
+from stanchion.compat import NotRequired, Required, TypedDict
 
 Currency = Literal["EUR", "GBP", "USD"]
 AccountKind = Literal["card", "funding_source", "settlement"]

@@ -6,10 +6,11 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any, assert_never
+from typing import Any
 
 import httpx2
 
+from stanchion.compat import assert_never
 from stanchion.protocol import (
     Action,
     Actions,

@@ -13,10 +13,9 @@ from typing import Final
 
 import asyncpg
 
-from engine.webhooks.signature import HEADER, verify
 from ops.audit import EXAMPLES_MAX, Finding
 from ops.embedded.local_https import Answer, Request, local_receiver
-from stanchion import Client
+from stanchion import SIGNATURE_HEADER, Client, SignatureError, verify_signature
 
 TYPES: Final = ["ledger.hold.released", "ledger.hold.captured"]
 """Event types that are frequent, but rarer than one per decision: the receiver shares the machine."""
@@ -51,8 +50,9 @@ class WebhookReceiver:
         self.received += 1
         event_id = str(json.loads(request.body)["id"])
         self._bodies[event_id].add(request.body)
-        signature = request.headers.get(HEADER.lower(), "")
-        if verify(signature, request.body, [self.secret], int(time.time())) != "valid":
+        try:
+            verify_signature(request.headers.get(SIGNATURE_HEADER.lower()), request.body, self.secret)
+        except SignatureError:
             self._unsigned.append(event_id)
         return Answer()
 

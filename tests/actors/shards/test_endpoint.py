@@ -16,7 +16,8 @@ from actors.vault import Vault
 from engine.decision.delegation import EndpointResult
 from engine.limits import DECISION_BODY_BYTES_MAX
 from engine.programmes.programme import Programme
-from engine.webhooks.signature import HEADER, verify
+from engine.webhooks.signature import HEADER
+from stanchion.signature import verdict_of
 from tests.engine.decision.test_delegation import ID, QUESTION
 from tests.support.actors.shards.support import turns
 from tests.support.engine.build import PROGRAMME, programme
@@ -75,7 +76,7 @@ async def test_question_is_signed_with_the_programmes_secret() -> None:
     assert url == "https://decide.example/here"
     assert json.loads(body)["authorization_id"] == ID
     assert headers["Content-Type"] == "application/json"
-    assert verify(headers[HEADER], body, (SECRET,), SystemClock().now_ms() // 1000) == "valid"
+    assert verdict_of(headers[HEADER], body, (SECRET,), SystemClock().now_ms() // 1000) == "valid"
 
 
 @pytest.mark.parametrize(

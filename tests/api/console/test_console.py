@@ -9,10 +9,12 @@ from http.cookies import SimpleCookie
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from api.app import create_app
 from api.console import figures
 from api.console.sessions import COOKIE, SESSION_SECONDS
+from engine.ids import is_id
 from engine.limits import CONSOLE_SIMULATIONS_MAX
 from tests.support.api.authorization_rules import RULES, rule_of
 from tests.support.api.driver import Caller
@@ -112,6 +114,19 @@ async def test_wrong_credentials_return_401_without_the_secret(running: Installa
             assert "set-cookie" not in answer.headers
         answer = await http.post("/console/sign-in", content=b"\xff\xfe=1", headers=HERE)
         assert answer.status_code == 401
+
+
+async def test_sign_ins_and_sign_outs_are_logged_without_secrets(running: Installation, acme: Caller) -> None:
+    async with visitor(running) as http:
+        with capture_logs() as lines:
+            await http.post("/console/sign-in", data=form(acme) | {"client_secret": "guess"}, headers=HERE)
+            await sign_in(http, acme)
+            await http.post("/console/sign-out", headers=HERE)
+    known = [line for line in lines if line["event"].startswith("sign")]
+    assert [line["event"] for line in known] == ["sign_in_refused", "signed_in", "signed_out"]
+    assert known[1]["client"] == known[2]["client"]
+    assert is_id(known[1]["client"])
+    assert "guess" not in str(lines)
 
 
 async def test_failed_sign_ins_are_rate_limited(running: Installation, acme: Caller) -> None:

@@ -48,6 +48,18 @@ def test_a_terminal_shows_formatted_lines(tmp_path: Path) -> None:
     assert output.getvalue().endswith(" edge late_approval n=1\n")
 
 
+def test_a_terminal_leaves_out_acts_and_decisions(tmp_path: Path) -> None:
+    written(tmp_path, "before")
+    for output, shown in ((Terminal(), False), (io.StringIO(), True)):
+        view = LogView(tmp_path, output)
+        view.start()
+        with (tmp_path / LOG_FILE).open("a") as file:
+            # As the log writes them: without spaces.
+            file.write('{"event":"decision","level":"info","process":"host-1","at":"2026-11-21T18:40:08Z"}\n')
+        view.stop()
+        assert ("decision" in output.getvalue()) is shown
+
+
 def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
     output = io.StringIO()
     path = written(tmp_path, "old")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from stanchion import inputs, records
+from stanchion.compat import Unpack
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Final
 
 from stanchion import inputs, records
+from stanchion.compat import Unpack
 from stanchion.errors import NotDecidedError
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows, workflow
 from stanchion.protocol import Actions, Pause

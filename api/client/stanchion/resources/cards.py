@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Unpack
 
 from stanchion import inputs, records
+from stanchion.compat import Unpack
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows
 
 

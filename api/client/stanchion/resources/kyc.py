@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal
 
 from stanchion import inputs, records
+from stanchion.compat import Unpack
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from stanchion import inputs, records
+from stanchion.compat import Unpack
 from stanchion.errors import NotDecidedError
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows, workflow
 from stanchion.protocol import Actions, Pause
