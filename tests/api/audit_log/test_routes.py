@@ -183,7 +183,9 @@ async def test_entries_hold_neither_personal_data_nor_secrets(running: Installat
     await every_operation(owner)
     rows = await running.services.pool.fetch("SELECT audit_log::text AS row FROM audit_log")
     text = "\n".join(row["row"] for row in rows)
-    for value in (*PERSON.values(), *BASIC.values(), "canary2@example.com"):
+    values = (*PERSON.values(), *BASIC.values(), "canary2@example.com")
+    # Random ids contain the code of every country sooner or later.
+    for value in (each for each in values if len(each) > len("IE")):
         assert value not in text, value
     for secret in (made["client_secret"], endpoint["secret"], programme["decision_secret"]):
         assert secret not in text
