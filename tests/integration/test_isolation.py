@@ -8,6 +8,7 @@ import pytest
 
 from actors.egress.receivers import permitted
 from actors.ids import new_id
+from tests.support.api.authorization_rules import rule_of
 from tests.support.api.driver import Caller
 from tests.support.integration.stack import Stack
 
@@ -20,9 +21,15 @@ CHANGES = {
     "/v1/webhook-endpoints/{id}": {"description": "Taken over"},
     "/v1/card-products/{id}": {"external_ref": "taken over"},
     "/v1/transactions/{id}": {"metadata": {"taken": "over"}},
+    "/v1/authorization-rules/{id}": {"name": "Taken over"},
 }
 # Required query parameters, by path.
-QUERIES = {"/v1/programs/{id}/stip-activity": "?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z"}
+_DAY = "?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z"
+QUERIES = {
+    "/v1/programs/{id}/stip-activity": _DAY,
+    "/v1/authorization-rules/{id}/report": _DAY,
+    "/v1/cards/{id}/headroom": "?mcc=5411&channel=pos",
+}
 LISTS = [
     "/v1/programs",
     "/v1/card-products",
@@ -36,6 +43,7 @@ LISTS = [
     "/v1/transfers",
     "/v1/exports",
     "/v1/backtests",
+    "/v1/authorization-rules",
     "/v1/clients",
 ]
 
@@ -56,6 +64,7 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
     scope = {"type": "card", "id": card["id"]}
     change = {"controls": {"remove": ["mcc_deny"]}}
     backtest = await demo.post("/v1/backtests", {"scope": scope, "change": change} | day, 202)
+    rule = await demo.post("/v1/authorization-rules", rule_of("card", card["id"]))
     async with stack.caller(role="owner") as owner:
         client = (await owner.get("/v1/clients"))["data"][0]
     return {
@@ -72,6 +81,7 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
         "transfers": transfer["id"],
         "exports": export["id"],
         "backtests": backtest["id"],
+        "authorization-rules": rule["id"],
         "clients": client["id"],
     }
 
