@@ -27,6 +27,12 @@ def recorded() -> dict[str, Example]:
     return examples
 
 
+def answer_content(response: dict[str, Any]) -> dict[str, Any] | None:
+    """The content of a described success, which has one media type: JSON or CSV. ``None`` without a body."""
+    content: dict[str, dict[str, Any]] = response.get("content", {})
+    return content.get("application/json") or content.get("text/csv")
+
+
 def sample(schema: dict[str, Any], schemas: dict[str, Any], *, full: bool = False) -> Any:
     """A value of ``schema``; ``full`` gives all members of objects, not only the required ones."""
     if "$ref" in schema:

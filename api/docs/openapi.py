@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from api.access.oauth import TokenInput
-from api.docs.examples import Example, recorded, sample
+from api.docs.examples import Example, answer_content, recorded, sample
 from api.docs.schemas import publish
 from api.docs.webhooks import webhooks
 from api.http.validation import View
@@ -173,7 +173,7 @@ def _add_examples(operation: dict[str, Any], schemas: dict[str, Any], example: E
             value = sample(content["schema"], schemas) if example is None else example["request"]
             content["examples"] = {"example": {"value": value}}
     for status, response in operation["responses"].items():
-        content = response.get("content", {}).get("application/json")
+        content = answer_content(response)
         if content is not None:
             known = example is not None and str(example["status"]) == status
             value = (

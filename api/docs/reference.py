@@ -15,6 +15,8 @@ from urllib.parse import urlencode
 import jinja2
 from markupsafe import Markup, escape
 
+from api.docs.examples import answer_content
+
 Json = dict[str, Any]
 
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -76,7 +78,7 @@ def render(document: Json) -> str:
 def _entry(path: str, method: str, operation: Json) -> Entry:
     body = operation.get("requestBody", {}).get("content", {})
     status, response = next(iter(operation["responses"].items()))
-    content = response.get("content", {}).get("application/json")
+    content = answer_content(response)
     return Entry(
         name=operation["operationId"],
         method=method.upper(),
@@ -126,7 +128,7 @@ def _quoted(body: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _problems(responses: Json) -> Iterator[tuple[str, str]]:

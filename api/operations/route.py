@@ -155,7 +155,8 @@ class OperationRoute(APIRoute):
         if self.permission.test_mode_only:
             slugs.append("test-mode-only")
         named = ("X-Request-Id", *(("Idempotent-Replayed",) if key is not None else ()))
-        return {self.status_code or 200: {"headers": headers(*named)}, **refusals(*slugs)}
+        success = self.status_code or 200
+        return {success: {**own.get(success, {}), "headers": headers(*named)}, **refusals(*slugs)}
 
 
 async def _answered(solve: Handler, request: StrictRequest) -> Response:

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from api.access.oauth import OPERATION_NAME as TOKEN_OPERATION
-from api.docs.examples import recorded
+from api.docs.examples import answer_content, recorded
 from api.docs.reference import curl, render
 from api.http.problems import PROBLEMS
 from tests.support.api.driver import Caller
@@ -66,8 +66,8 @@ async def test_success_examples_equal_the_recorded_responses(document: dict[str,
     stored = recorded()
     for _, _, operation in described(document):
         example = stored[operation["operationId"]]
-        content = operation["responses"][str(example["status"])].get("content", {})
-        shown = content["application/json"]["examples"]["example"]["value"] if content else None
+        content = answer_content(operation["responses"][str(example["status"])])
+        shown = content["examples"]["example"]["value"] if content else None
         assert shown == example["response"]
         successes = [status for status in operation["responses"] if int(status) < 400]
         assert successes == [str(example["status"])]
