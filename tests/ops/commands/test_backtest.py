@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -148,8 +149,14 @@ def test_shares_are_percentages() -> None:
 
 def test_change_is_a_json_object(tmp_path: Path) -> None:
     path = tmp_path / "change.json"
-    path.write_text('{"controls": {"remove": ["per_txn_cap"]}}')
-    assert read_change(path) == CHANGE
+    body = {
+        "name": "No bets",
+        "when": [{"attribute": "mcc", "op": "eq", "value": "7995"}],
+        "reason": "no_bets",
+    }
+    for change in (CHANGE, {"add_rules": ["019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e@2", body]}):
+        path.write_text(json.dumps(change))
+        assert read_change(path) == change
     for text in ("[]", "{"):
         path.write_text(text)
         with pytest.raises(BacktestError):
