@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from stanchion import Client
 from stanchion.inputs import BacktestChange
@@ -19,6 +19,8 @@ from stanchion.records import Backtest, BacktestScope, BacktestSide, FlipCounts
 POLL_SECONDS: Final = 0.2
 ROWS_SHOWN: Final = 10
 """Rows of each table."""
+NAME_COLUMN_MIN: Final = 20
+"""Characters of a name that stand on one line, also on a narrow terminal."""
 
 
 class BacktestError(Exception):
@@ -130,7 +132,15 @@ def _sides(console: Console, before: BacktestSide, after: BacktestSide, currency
 def _flips(console: Console, title: str, rows: list[tuple[str, FlipCounts]]) -> None:
     if not rows:
         return
-    table = Table(title, "approved → declined", "amount", "declined → approved", "amount")
+    # Names of rules are long, and their ends tell them apart: they are folded and not cut.
+    width = min(NAME_COLUMN_MIN, max(len(name) for name, _ in rows))
+    table = Table(
+        Column(title, overflow="fold", min_width=width),
+        "approved → declined",
+        "amount",
+        "declined → approved",
+        "amount",
+    )
     for name, flips in rows[:ROWS_SHOWN]:
         lost, gained = flips["approved_to_declined"], flips["declined_to_approved"]
         table.add_row(name, f"{lost['count']:,}", lost["amount"], f"{gained['count']:,}", gained["amount"])

@@ -103,6 +103,17 @@ def test_report_has_the_figures() -> None:
     assert "MCC" not in printed
 
 
+def test_names_of_rules_are_not_cut_on_a_narrow_terminal() -> None:
+    stored = "rule:019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e@2"
+    by_rule = [FLIPS | {"rule": name} for name in (stored, "rule:add_rules/10@1")]
+    console = Console(file=io.StringIO(), width=80)
+    report(console, cast(Backtest, DONE | {"by_rule": by_rule}))
+    printed = cast(io.StringIO, console.file).getvalue()
+    assert "│ rule:add_rules/10@1" in printed
+    firsts = (line.split("│")[1].strip() for line in printed.splitlines() if line.startswith("│"))
+    assert stored in "".join(firsts)
+
+
 @pytest.mark.parametrize(
     ("last", "message"),
     [
