@@ -19,8 +19,6 @@ from stanchion.records import Backtest, BacktestScope, BacktestSide, FlipCounts
 POLL_SECONDS: Final = 0.2
 ROWS_SHOWN: Final = 10
 """Rows of each table."""
-NAME_COLUMN_MIN: Final = 20
-"""Characters of a name that stand on one line, also on a narrow terminal."""
 
 
 class BacktestError(Exception):
@@ -133,14 +131,8 @@ def _flips(console: Console, title: str, rows: list[tuple[str, FlipCounts]]) -> 
     if not rows:
         return
     # Names of rules are long, and their ends tell them apart: they are folded and not cut.
-    width = min(NAME_COLUMN_MIN, max(len(name) for name, _ in rows))
-    table = Table(
-        Column(title, overflow="fold", min_width=width),
-        "approved → declined",
-        "amount",
-        "declined → approved",
-        "amount",
-    )
+    names = Column(title, overflow="fold")
+    table = Table(names, "approved →\ndeclined", "amount", "declined →\napproved", "amount")
     for name, flips in rows[:ROWS_SHOWN]:
         lost, gained = flips["approved_to_declined"], flips["declined_to_approved"]
         table.add_row(name, f"{lost['count']:,}", lost["amount"], f"{gained['count']:,}", gained["amount"])

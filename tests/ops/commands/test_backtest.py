@@ -112,6 +112,8 @@ def test_names_of_rules_are_not_cut_on_a_narrow_terminal() -> None:
     assert "│ rule:add_rules/10@1" in printed
     firsts = (line.split("│")[1].strip() for line in printed.splitlines() if line.startswith("│"))
     assert stored in "".join(firsts)
+    assert max(map(len, printed.splitlines())) <= 80
+    assert all(line.endswith("│") for line in printed.splitlines() if line.startswith("│"))
 
 
 @pytest.mark.parametrize(
