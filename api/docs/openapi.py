@@ -173,8 +173,8 @@ def _add_examples(operation: dict[str, Any], schemas: dict[str, Any], example: E
             value = sample(content["schema"], schemas) if example is None else example["request"]
             content["examples"] = {"example": {"value": value}}
     for status, response in operation["responses"].items():
-        content = response.get("content", {}).get("application/json")
-        if content is not None:
+        described = response.get("content", {})
+        for content in (described[each] for each in ("application/json", "text/csv") if each in described):
             known = example is not None and str(example["status"]) == status
             value = (
                 example["response"] if known and example else sample(content["schema"], schemas, full=True)

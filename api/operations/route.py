@@ -143,7 +143,7 @@ class OperationRoute(APIRoute):
             validated(Empty, dict(request.query_params))
 
     def _described(self, own: Responses) -> Responses:
-        """The responses of the description: headers of the success, and every problem that can occur."""
+        """The responses of the description: the success with its headers, and every possible problem."""
         key = next(_headers(self.dependant), None)
         slugs = [*_COMMON, *slugs_of(own)]
         slugs += ("validation-failed",) if self.method == "GET" else _BODY
@@ -155,7 +155,8 @@ class OperationRoute(APIRoute):
         if self.permission.test_mode_only:
             slugs.append("test-mode-only")
         named = ("X-Request-Id", *(("Idempotent-Replayed",) if key is not None else ()))
-        return {self.status_code or 200: {"headers": headers(*named)}, **refusals(*slugs)}
+        success = self.status_code or 200
+        return {success: own.get(success, {}) | {"headers": headers(*named)}, **refusals(*slugs)}
 
 
 async def _answered(solve: Handler, request: StrictRequest) -> Response:
