@@ -340,6 +340,8 @@ METADATA_RESERVED_SECONDS: Final = 600
 lives."""
 METADATA_SWEEP_SECONDS: Final = 60.0
 """Interval between these sweeps."""
+RULE_MATCH_DAYS: Final = 400
+"""Age at which a match of an authorization rule is deleted: a year, so that reports can compare seasons."""
 RULE_REPORT_DAYS_MAX: Final = 92
 """Days of the window of one report."""
 RULE_REPORT_MATCHES_MAX: Final = 200_000

@@ -1,7 +1,8 @@
 """Retention: rows past their retention period are deleted in small steps, oldest first.
 
 Readers hide a row when its period ends. It is deleted a day later, so that an open page or an audit of the
-last thirty days sees no gap. Journal, ledger and transactions are never deleted."""
+last thirty days sees no gap. Reports show rule matches until they are deleted. Journal, ledger and
+transactions are never deleted."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from engine.limits import (
     RETENTION_GRACE_DAYS,
     RETENTION_ROWS_MAX,
     RETENTION_SECONDS,
+    RULE_MATCH_DAYS,
     SCHEDULE_SLACK_SECONDS,
     TOMBSTONE_DAYS,
 )
@@ -30,6 +32,7 @@ DELETION_AGE_DAYS: Final = {
     "delete_deliveries": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
     "delete_events": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
     "delete_idempotency": -(-IDEMPOTENCY_RETENTION_HOURS // 24) + RETENTION_GRACE_DAYS,
+    "delete_rule_matches": RULE_MATCH_DAYS,
     "delete_tokens": RETENTION_GRACE_DAYS,
     "delete_tombstones": TOMBSTONE_DAYS + RETENTION_GRACE_DAYS,
 }

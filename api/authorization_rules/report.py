@@ -202,7 +202,7 @@ async def get_authorization_rule_report(
     """Report the authorizations that a rule matched, in shadow and while it was active, for each version.
 
     The window `[from, to)` has at most 92 days. The matches of an active rule are the authorizations that it
-    declined.
+    declined. Matches are deleted after 400 days.
     """
     row = await rule_row(call, rule_id)
     programme = await require_programme(call, row["programme_id"])

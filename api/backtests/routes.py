@@ -212,17 +212,17 @@ async def _programme_of(connection: Connection, call: Call, scope: ScopeInput) -
 async def _rules_of(
     connection: Connection, call: Call, programme_id: str, change: ChangeInput
 ) -> dict[str, Rule]:
-    """The rules of ``add_rules`` by their names. Raises ``Refusal`` 404 for a rule that the programme does
-    not have."""
-    caller = call.caller
-    ids = [*(each.partition("@")[0] for each in change.add_rules), *change.remove_rules]
+    """The versions among ``add_rules`` by their names. Raises ``Refusal`` 404 for a rule that the programme
+    does not have."""
+    caller, added = call.caller, change.added_versions
+    ids = [*(each.partition("@")[0] for each in added.values()), *change.remove_rules]
     rows = await connection.fetch(_RULES, ids, programme_id, caller.tenant_id, caller.live) if ids else []
     known = {row["name"]: row["rule"] for row in rows}
     known_ids = {name.partition("@")[0] for name in known}
     detail = "The programme has no such rule."
     errors = [
         FieldError(f"/change/add_rules/{index}", "not_found", detail)
-        for index, name in enumerate(change.add_rules)
+        for index, name in added.items()
         if name not in known
     ] + [
         FieldError(f"/change/remove_rules/{index}", "not_found", detail)
@@ -231,4 +231,4 @@ async def _rules_of(
     ]
     if errors:
         raise Refusal("not-found", detail, errors=errors)
-    return {name: _decode_rule(known[name]) for name in change.add_rules}
+    return {name: _decode_rule(known[name]) for name in added.values()}

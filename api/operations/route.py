@@ -143,7 +143,7 @@ class OperationRoute(APIRoute):
             validated(Empty, dict(request.query_params))
 
     def _described(self, own: Responses) -> Responses:
-        """The responses of the description: headers of the success, and every problem that can occur."""
+        """The responses of the description: the success with its headers, and every possible problem."""
         key = next(_headers(self.dependant), None)
         slugs = [*_COMMON, *slugs_of(own)]
         slugs += ("validation-failed",) if self.method == "GET" else _BODY

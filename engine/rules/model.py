@@ -66,7 +66,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action or reason; a change of ``state`` alone keeps it."""
 
     id: str
-    """A UUIDv7 on the shard of the programme, or of the card for ``scope`` ``card``."""
+    """A UUIDv7 on the shard of the programme, or of the card for ``scope`` ``card``. A rule that only a
+    back-test has is named by its place, such as ``add_rules/0``."""
     version: int = 1
     scope: Scope
     scope_id: str

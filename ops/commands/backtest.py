@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from stanchion import Client
 from stanchion.inputs import BacktestChange
@@ -130,7 +130,9 @@ def _sides(console: Console, before: BacktestSide, after: BacktestSide, currency
 def _flips(console: Console, title: str, rows: list[tuple[str, FlipCounts]]) -> None:
     if not rows:
         return
-    table = Table(title, "approved → declined", "amount", "declined → approved", "amount")
+    # Names of rules are long, and their ends tell them apart: they are folded and not cut.
+    names = Column(title, overflow="fold")
+    table = Table(names, "approved →\ndeclined", "amount", "declined →\napproved", "amount")
     for name, flips in rows[:ROWS_SHOWN]:
         lost, gained = flips["approved_to_declined"], flips["declined_to_approved"]
         table.add_row(name, f"{lost['count']:,}", lost["amount"], f"{gained['count']:,}", gained["amount"])

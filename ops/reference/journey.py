@@ -276,10 +276,18 @@ def _books(api: Client, programme: Programme) -> None:
 
 
 def _backtest(api: Client, programme: Programme, begin: str, end: str) -> None:
-    """A lower cap on all cards of the programme, and a back-test that is not wanted any more."""
+    """A lower cap and a new rule on all cards of the programme, and a back-test that is not wanted any
+    more."""
     scope: BacktestScope = {"type": "programme", "id": programme["id"]}
     change: BacktestChange = {
-        "controls": {"remove": ["per_txn_cap"], "add": [{"kind": "per_txn_cap", "amount": "10.00"}]}
+        "controls": {"remove": ["per_txn_cap"], "add": [{"kind": "per_txn_cap", "amount": "10.00"}]},
+        "add_rules": [
+            {
+                "name": "No gambling",
+                "when": [{"attribute": "mcc", "op": "in", "value": ["7995", "7800-7802"]}],
+                "reason": "no_gambling",
+            }
+        ],
     }
     api.backtests.cancel(api.backtests.create(begin, end, scope=scope, change=change)["id"])
     backtest = api.backtests.create(begin, end, scope=scope, change=change)

@@ -331,11 +331,23 @@ class ControlsChange(TypedDict, total=False):
     add: list[Control]
 
 
+class AddedRule(TypedDict):
+    """An authorization rule to try in a back-test, without creating it. Its scope is the back-test's."""
+
+    name: str
+    scope: NotRequired[BacktestScope]
+    when: list[RuleCondition]
+    action: NotRequired[RuleAction]
+    reason: str
+    state: NotRequired[Literal["draft", "shadow", "active"]]
+
+
 class BacktestChange(TypedDict, total=False):
-    """The change that a back-test examines. ``add_rules`` are versions of rules, ``id@version``."""
+    """The change that a back-test examines. ``add_rules`` are versions of rules, ``id@version``, or bodies of
+    new ones."""
 
     controls: ControlsChange
-    add_rules: list[str]
+    add_rules: list[str | AddedRule]
     remove_rules: list[str]
 
 

@@ -18,10 +18,13 @@ from api.backtests import download, leading
 from api.backtests.leading import BacktestLeader, lead, take
 from engine.limits import BACKTEST_ATTEMPTS_MAX, BACKTEST_KEEP_DAYS, BACKTESTS_OPEN_MAX
 from tests.support.actors.outbox.waiting import eventually
+from tests.support.api.authorization_rules import GAMBLING, RULES, rule_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 NO_GAMBLING = {"controls": {"add": [{"kind": "mcc_deny", "values": ["7995"]}]}}
+NO_BETS = {"name": "No bets", "when": [GAMBLING], "reason": "no_bets"}
+"""The body of a rule."""
 
 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)
@@ -382,6 +385,24 @@ async def test_expired_backtest_is_deleted(running: Installation, acme: Caller) 
             "/change/controls/add/0/amount",
         ),
         ({"change": {"add_rules": ["019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"]}}, "/change/add_rules/0"),
+        ({"change": {"add_rules": [7]}}, "/change/add_rules/0"),
+        ({"change": {"add_rules": [NO_BETS, {}]}}, "/change/add_rules/1/name"),
+        ({"change": {"add_rules": [NO_BETS | {"reason": "No!"}]}}, "/change/add_rules/0/reason"),
+        ({"change": {"add_rules": [NO_BETS | {"state": "retired"}]}}, "/change/add_rules/0/state"),
+        ({"change": {"add_rules": [NO_BETS | {"id": "x"}]}}, "/change/add_rules/0/id"),
+        ({"change": {"add_rules": [NO_BETS | {"when": []}]}}, "/change/add_rules/0/when"),
+        (
+            {"change": {"add_rules": [NO_BETS | {"when": [GAMBLING, GAMBLING | {"value": "x"}]}]}},
+            "/change/add_rules/0/when/1/value",
+        ),
+        (
+            {"change": {"add_rules": [NO_BETS | {"scope": {"type": "card"}}]}},
+            "/change/add_rules/0/scope/id",
+        ),
+        (
+            {"change": {"add_rules": [NO_BETS, rule_of("card", "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e")]}},
+            "/change/add_rules/1/scope",
+        ),
         ({"change": {"remove_rules": ["x"]}}, "/change/remove_rules/0"),
         ({"assume_presented": "yes"}, "/assume_presented"),
     ],
@@ -400,7 +421,44 @@ async def test_unknown_scope_and_rules_are_not_found(
     for scope in ("programme", "card_product", "card"):
         refused = await acme.post("/v1/backtests", plan(foreign, NO_GAMBLING, scope), 404)
         assert refused["errors"][0]["pointer"] == "/scope/id"
-    change = {"add_rules": [f"{card['id']}@1"], "remove_rules": [card["id"]]}
+    change = {"add_rules": [NO_BETS, f"{card['id']}@1"], "remove_rules": [card["id"]]}
     refused = await acme.post("/v1/backtests", plan(card, change), 404)
     pointers = [error["pointer"] for error in refused["errors"]]
-    assert pointers == ["/change/add_rules/0", "/change/remove_rules/0"]
+    assert pointers == ["/change/add_rules/1", "/change/remove_rules/0"]
+
+
+@pytest.mark.parametrize("scope", ["programme", "card_product", "card"])
+async def test_rule_is_tried_without_being_created(running: Installation, acme: Caller, scope: str) -> None:
+    """The body of ``POST /v1/authorization-rules``, and one without a scope that counts velocities."""
+    card = await acme.funded_card("100.00")
+    food = [await acme.spend(card, "1.00") for _ in range(3)]
+    bet = await acme.spend(card, "1.00", mcc="7995")
+    request = plan(card, {}, scope)
+    velocity = {"attribute": "velocity", "measure": "count", "window": "day", "op": "gt", "value": 2}
+    often = NO_BETS | {"name": "Two a day", "when": [velocity], "reason": "two_a_day"}
+    change = {"add_rules": [rule_of(scope, request["scope"]["id"], state="shadow"), often]}
+    done = await ran(running, acme, request | {"change": change})
+    assert (done["state"], done["failure"], done["change"]) == ("done", None, change)
+    flips = {
+        flip["id"]: (flip["rule"], flip["after"]["decline_detail"]) for flip in await flips_of(acme, done)
+    }
+    assert flips == {
+        food[2]["transaction_id"]: ("rule:add_rules/1@1", "two_a_day"),
+        bet["transaction_id"]: ("rule:add_rules/0@1", "no_gambling"),
+    }
+    assert sorted(row["rule"] for row in done["by_rule"]) == ["rule:add_rules/0@1", "rule:add_rules/1@1"]
+    assert (await acme.get(RULES))["data"] == []
+
+
+async def test_rules_by_version_and_by_body_are_tried_together(running: Installation, acme: Caller) -> None:
+    """The draft is in force in addition to the body that stands before it."""
+    card = await acme.funded_card("100.00")
+    above = {"attribute": "amount", "op": "gt", "value": "50.00"}
+    draft = await acme.post(RULES, rule_of("programme", card["programme_id"], when=[above]))
+    bet, big = await acme.spend(card, "1.00", mcc="7995"), await acme.spend(card, "60.00")
+    done = await ran(running, acme, plan(card, {"add_rules": [NO_BETS, f"{draft['id']}@1"]}))
+    flips = {flip["id"]: flip["rule"] for flip in await flips_of(acme, done)}
+    assert flips == {
+        bet["transaction_id"]: "rule:add_rules/0@1",
+        big["transaction_id"]: f"rule:{draft['id']}@1",
+    }

@@ -27,7 +27,7 @@ from api.authorization_rules.report import (
     VersionFiguresView,
 )
 from api.authorization_rules.views import RuleView, VersionView
-from api.backtests.inputs import ChangeInput
+from api.backtests.inputs import ChangeInput, RuleBody
 from api.backtests.views import BacktestView, FlipView
 from api.card_products.routes import CardProductInput, CardProductView
 from api.cardholders.changes import CardholderChange
@@ -133,6 +133,7 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Backtest, BacktestView),
     (records.Flip, FlipView),
     (inputs.BacktestChange, ChangeInput),
+    (inputs.AddedRule, RuleBody),
     (inputs.SubmissionFields, Submission),
     (inputs.StandInPolicyFields, PolicyInput),
     (inputs.ProgrammeFields, ProgrammeInput),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -102,6 +103,19 @@ def test_report_has_the_figures() -> None:
     assert "MCC" not in printed
 
 
+def test_names_of_rules_are_not_cut_on_a_narrow_terminal() -> None:
+    stored = "rule:019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e@2"
+    by_rule = [FLIPS | {"rule": name} for name in (stored, "rule:add_rules/10@1")]
+    console = Console(file=io.StringIO(), width=80)
+    report(console, cast(Backtest, DONE | {"by_rule": by_rule}))
+    printed = cast(io.StringIO, console.file).getvalue()
+    assert "│ rule:add_rules/10@1" in printed
+    firsts = (line.split("│")[1].strip() for line in printed.splitlines() if line.startswith("│"))
+    assert stored in "".join(firsts)
+    assert max(map(len, printed.splitlines())) <= 80
+    assert all(line.endswith("│") for line in printed.splitlines() if line.startswith("│"))
+
+
 @pytest.mark.parametrize(
     ("last", "message"),
     [
@@ -148,8 +162,14 @@ def test_shares_are_percentages() -> None:
 
 def test_change_is_a_json_object(tmp_path: Path) -> None:
     path = tmp_path / "change.json"
-    path.write_text('{"controls": {"remove": ["per_txn_cap"]}}')
-    assert read_change(path) == CHANGE
+    body = {
+        "name": "No bets",
+        "when": [{"attribute": "mcc", "op": "eq", "value": "7995"}],
+        "reason": "no_bets",
+    }
+    for change in (CHANGE, {"add_rules": ["019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e@2", body]}):
+        path.write_text(json.dumps(change))
+        assert read_change(path) == change
     for text in ("[]", "{"):
         path.write_text(text)
         with pytest.raises(BacktestError):
