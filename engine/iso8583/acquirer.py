@@ -30,6 +30,7 @@ from engine.iso8583.elements import (
     write_private,
 )
 from engine.iso8583.message import Message
+from engine.limits import WIRE_AMOUNT_MINOR_MAX
 from engine.money import CURRENCY_NUMERIC
 
 COUNTRY_NUMERIC: Final = {"IE": "372", "GB": "826", "US": "840"}
@@ -181,9 +182,15 @@ def _amounts(sale: Sale) -> dict[int, str]:
     }
 
 
+def _terminal_cap_minor(sale: Sale, cap_minor: int) -> int:
+    """The cap in the terminal's currency, in which it can have more digits than DE48 tag 07 has places."""
+    return min(in_merchant_currency(sale, cap_minor), WIRE_AMOUNT_MINOR_MAX)
+
+
 def _private_tags(sale: Sale, references: References) -> dict[str, str]:
-    cap_minor = sale.partial_cap_minor
-    cap = "" if cap_minor is None else f"{in_merchant_currency(sale, cap_minor):012d}"
+    cap = (
+        "" if sale.partial_cap_minor is None else f"{_terminal_cap_minor(sale, sale.partial_cap_minor):012d}"
+    )
     tags = {
         TAG_CVV2: sale.cvv2,
         TAG_AUTHENTICATION: sale.auth_value,

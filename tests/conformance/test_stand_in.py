@@ -346,12 +346,13 @@ async def test_case_34_recovery_during_stand_ins_finishes_each_outage_once(
 async def test_case_35_parallel_stand_ins_never_exceed_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    """G6, in 20 rounds: no approval above the budget, and one finished event for each outage."""
+    """G6, in five rounds: no approval above the budget, and one finished event for each outage. The chaos run
+    does the same with more at once."""
     fits = 13
     budget = policy(max_total_exposure=money(f"{fits}.99"), max_amount="1.00")
     await programme.issue(endpoint.url, budget, cards=8)
-    for number in range(1, 21):
-        assert await programme.silent_burst(64) == {"00": fits, "61": 64 - fits}
+    for number in range(1, 6):
+        assert await programme.silent_burst(32) == {"00": fits, "61": 32 - fits}
         outages = await programme.outages()
         assert [used_minor for *_, used_minor, _ended in outages] == [fits * 100] * number
         await programme.recover(number)
@@ -386,7 +387,7 @@ async def test_case_35_parallel_stand_ins_never_exceed_the_declared_balance(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
     acquirer = await programme.issue(endpoint.url, policy(), declared="13.99")
-    assert await programme.silent_burst(64) == {"00": 13, "51": 51}
+    assert await programme.silent_burst(32) == {"00": 13, "51": 19}
     declared = await acquirer.caller.get(f"/v1/cards/{acquirer.card['id']}/declared-balance")
     assert (declared["consumed"], declared["remaining"]) == (money("13.00"), money("0.99"))
     await declare(acquirer.caller, acquirer.card, "2.00")

@@ -38,9 +38,13 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
 
 
 def shape(value: Any) -> Any:
-    """Names and JSON types; for a list, those of its elements."""
+    """Names and JSON types; for a list, those of its elements. Instants can be null: whether a back-test has
+    started when it is cancelled depends on the machine."""
     if isinstance(value, dict):
-        return {name: shape(member) for name, member in value.items()}
+        return {
+            name: "instant" if name.endswith("_at") or name == "as_of" else shape(member)
+            for name, member in value.items()
+        }
     if isinstance(value, list):
         return sorted({json.dumps(shape(element)) for element in value})
     return type(value).__name__
