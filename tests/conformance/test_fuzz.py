@@ -30,7 +30,7 @@ from tests.support.conformance.conversation import ConversationGenerator
 from tests.support.conformance.dialects import DIALECTS
 from tests.support.conformance.peer import decode as decode_independently
 
-EXAMPLES = 20_000 if "STANCHION_CHAOS" in os.environ else 80
+EXAMPLES = 20_000 if "STANCHION_CHAOS" in os.environ else 30
 DAMAGED = 26_000
 """Damaged messages of each profile."""
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)

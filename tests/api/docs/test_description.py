@@ -31,7 +31,7 @@ from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 
 # Number of valid requests for each operation, and of invalid ones.
-EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 12
+EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 5
 TOKEN = "POST /v1/oauth/token"
 KYC_OPERATIONS = ("", "/submissions", "/review", "/capture-sessions")
 RULE_OPERATIONS = ("", "/versions", "/shadow", "/activate", "/retire", "/report")

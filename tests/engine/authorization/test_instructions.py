@@ -172,7 +172,7 @@ def move(desk: GatewayDesk, used: set[str], verb: str, *arguments: Any) -> None:
         getattr(desk, verb)(*arguments)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(AMOUNTS, AMOUNTS, st.lists(MOVES, min_size=3, max_size=30))
 def test_instructions_of_random_lives_add_up_to_the_figures(
     sale_minor: int, refund_minor: int, moves: list[tuple[Any, ...]]

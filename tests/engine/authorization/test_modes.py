@@ -36,7 +36,7 @@ MOVES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(MOVES, min_size=2, max_size=25))
 def test_both_modes_agree_on_random_lives(moves: list[tuple[Any, ...]]) -> None:
     controls = (PerTxnCap(5_000),)

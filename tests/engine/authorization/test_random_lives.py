@@ -38,7 +38,7 @@ MOVES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(MOVES, min_size=1, max_size=40))
 def test_random_lives_keep_the_books(moves: list[tuple[Any, ...]]) -> None:
     desk = Desk()
