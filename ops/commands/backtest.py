@@ -32,7 +32,7 @@ class Limits:
     approved_lost: float | None = None
     """Of the decisions that were approved, those that the change declines."""
     newly_approved: float | None = None
-    """Of the decisions that were declined, those that the change approves."""
+    """The share of declined decisions that the change approves."""
 
 
 def read_change(path: Path) -> BacktestChange:
