@@ -103,11 +103,12 @@ class NetworkRun:
 
 
 @asynccontextmanager
-async def network_run(url: str, **options: Any) -> AsyncIterator[NetworkRun]:
+async def network_run(url: str, *, timeout_ms: int = 60_000, **options: Any) -> AsyncIterator[NetworkRun]:
+    """A network that waits ``timeout_ms`` for answers. The default is longer than any test takes."""
     transport, cards = FakeTransport(), card_lookup()
     db_connections = [NetworkDbConnection(url, f"test-{use}") for use in ("inserts", "updates", "recovery")]
     store = PostgresSimulationStore("424242", db_connections[0], db_connections[1], auto_clear_seconds=3600)
-    network = SimulatedNetwork(transport, store, cards, timeout_ms=200)
+    network = SimulatedNetwork(transport, store, cards, timeout_ms=timeout_ms)
     recovery = OutcomeRecovery(network, cards, db_connections[2], after_seconds=0, **options)
     try:
         yield NetworkRun(transport, network, store, recovery, url)
@@ -330,23 +331,28 @@ async def test_follow_up_that_was_given_up_is_recovered(
 
 
 async def test_stand_in_is_recovered_after_its_advice_got_no_answer(
-    run: NetworkRun, database_url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 1)
-    request = spend(scenario="force_stip_timeout")
-    message = await run.sent(request)
-    # The network replaced the platform's decision by its own, so it is not the outcome.
-    await commit(database_url, key_of(message), DECLINED)
-    await until(lambda: len(run.transport.sent) == 2)
-    assert run.transport.sent[1].mti == "0120"
-    run.lose_connection()
-    await run.row(request.simulation_id, "failed")
-    assert await run.recover() == 0
-    await commit(database_url, key_of(run.transport.sent[1], ADVICE), WireAnswer("00", AUTHORIZATION_ID))
-    assert await run.recover() == 1
-    row = await run.row(request.simulation_id, "decided")
-    assert (row["response_code"], row["approval_code"], row["approved_minor"]) == ("00", row["stan"], 12_34)
-    assert (await sales(database_url))[request.simulation_id]["open_minor"] == 12_34
+    async with network_run(database_url, timeout_ms=20) as run:
+        request = spend(scenario="force_stip_timeout")
+        message = await run.sent(request)
+        # The network replaced the platform's decision by its own, so it is not the outcome.
+        await commit(database_url, key_of(message), DECLINED)
+        await until(lambda: len(run.transport.sent) == 2)
+        assert run.transport.sent[1].mti == "0120"
+        run.lose_connection()
+        await run.row(request.simulation_id, "failed")
+        assert await run.recover() == 0
+        await commit(database_url, key_of(run.transport.sent[1], ADVICE), WireAnswer("00", AUTHORIZATION_ID))
+        assert await run.recover() == 1
+        row = await run.row(request.simulation_id, "decided")
+        assert (row["response_code"], row["approval_code"], row["approved_minor"]) == (
+            "00",
+            row["stan"],
+            12_34,
+        )
+        assert (await sales(database_url))[request.simulation_id]["open_minor"] == 12_34
 
 
 async def test_steps_cover_all_failures_in_batches(database_url: str) -> None:
