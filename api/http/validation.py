@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from api.http.attribute_docstrings import Described
 from api.http.problems import FieldError, Refusal
 
 M = TypeVar("M", bound=BaseModel)
@@ -45,17 +46,17 @@ _DETAILS: Final = {
 _SHOWABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-class Input(BaseModel):
+class Input(Described):
     """Base of request models: strict types, no unknown members."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class View(BaseModel):
+class View(Described):
     """Base of response models. They serve the description; responses are made from rows and owners'
     replies."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(defer_build=True)
 
 
 def broken(code: str, detail: str, at: str = "") -> PydanticCustomError:
