@@ -180,17 +180,25 @@ class OneRequestConnection(asyncio.Protocol):
     A connection is cut ``seconds`` after it was opened, in any state.
     """
 
-    def __init__(self, inner: asyncio.Protocol, table: ConnectionTable, seconds: float) -> None:
+    def __init__(
+        self,
+        inner: asyncio.Protocol,
+        table: ConnectionTable,
+        seconds: float,
+        admission: Admission | None = None,
+    ) -> None:
+        """``admission``: that of a connection that was admitted before its handshake."""
         self._inner = inner
         self._table = table
         self._until = table.now() + seconds
-        self._admission: Admission | None = None
+        self._admission = admission
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
-        peer = transport.get_extra_info("peername")
-        self._admission = self._table.admit(peer[0] if peer else None)
+        if self._admission is None:
+            peer = transport.get_extra_info("peername")
+            self._admission = self._table.admit(peer[0] if peer else None)
         if self._admission is None:
             transport.abort()
             return

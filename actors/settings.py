@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -65,6 +65,16 @@ def parse_master_keys(text: str) -> tuple[bytes, ...]:
     return tuple(keys)
 
 
+_FILES: Final = (
+    "egress_ca_file",
+    "links",
+    "tls_cert_file",
+    "tls_key_file",
+    "metrics_tls_cert_file",
+    "metrics_tls_key_file",
+)
+
+
 class Settings(BaseSettings):
     """One installation. Each field is the variable ``STANCHION_<FIELD>``; unset fields have the default
     shown."""
@@ -113,6 +123,10 @@ class Settings(BaseSettings):
     """Certificate chain, PEM, with which the API and the vision host serve HTTPS; read again when it changes;
     unset = plain HTTP, for a proxy that terminates TLS."""
     tls_key_file: Annotated[Path | None, Field(validate_default=True)] = None
+    """Its unencrypted private key, PEM."""
+    metrics_tls_cert_file: Path | None = None
+    """The same for the metrics port; unset = plain HTTP."""
+    metrics_tls_key_file: Annotated[Path | None, Field(validate_default=True)] = None
     """Its unencrypted private key, PEM."""
     connections_max: Annotated[int, Field(ge=16, le=65_536)] = HTTP_CONNECTIONS_MAX
     """Open connections on each HTTP port of each API server; idle ones give way to new ones."""
@@ -175,12 +189,12 @@ class Settings(BaseSettings):
     log_decisions: bool = False
     """Whether the log has a line for each decision, at the level ``info``."""
 
-    @field_validator("var_dir", "egress_ca_file", "links", "tls_cert_file", "tls_key_file")
+    @field_validator("var_dir", *_FILES)
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
 
-    @field_validator("egress_ca_file", "links", "tls_cert_file", "tls_key_file")
+    @field_validator(*_FILES)
     @classmethod
     def _readable(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_file():
@@ -218,11 +232,12 @@ class Settings(BaseSettings):
             raise ValueError("must be an address that starts with https:// or http://")
         return None if value is None else value.rstrip("/")
 
-    @field_validator("tls_key_file")
+    @field_validator("tls_key_file", "metrics_tls_key_file")
     @classmethod
     def _pair(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        certificate = str(info.field_name).replace("key", "cert")
         # An invalid certificate path has an error of its own, and is absent here.
-        if "tls_cert_file" in info.data and (value is None) != (info.data["tls_cert_file"] is None):
+        if certificate in info.data and (value is None) != (info.data[certificate] is None):
             raise ValueError("the certificate and the key are set together")
         return value
 
@@ -288,6 +303,11 @@ class Settings(BaseSettings):
     def web_scheme(self) -> Literal["http", "https"]:
         """Scheme on which the API and the vision host listen."""
         return "http" if self.tls_cert_file is None else "https"
+
+    @property
+    def metrics_scheme(self) -> Literal["http", "https"]:
+        """Scheme on which the metrics port listens."""
+        return "http" if self.metrics_tls_cert_file is None else "https"
 
     @property
     def redis_dsn(self) -> str:

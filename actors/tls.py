@@ -94,21 +94,29 @@ class ServerTls(ReloadedContext):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> ServerTls | None:
-        """TLS with the files of the settings, or ``None`` for plain HTTP. Raises ``SettingsError``."""
-        certificate, key = settings.tls_cert_file, settings.tls_key_file
+        """TLS of the API and the vision host, or ``None`` for plain HTTP. Raises ``SettingsError``."""
+        return cls._of_files(settings.tls_cert_file, settings.tls_key_file, "STANCHION_TLS")
+
+    @classmethod
+    def of_metrics(cls, settings: Settings) -> ServerTls | None:
+        """TLS of the metrics port, or ``None`` for plain HTTP. Raises ``SettingsError``."""
+        files = settings.metrics_tls_cert_file, settings.metrics_tls_key_file
+        return cls._of_files(*files, "STANCHION_METRICS_TLS")
+
+    @classmethod
+    def _of_files(cls, certificate: Path | None, key: Path | None, prefix: str) -> ServerTls | None:
         if certificate is None or key is None:
             return None
+        names = f"{prefix}_CERT_FILE, {prefix}_KEY_FILE"
         try:
             return cls(certificate, key)
         except ssl.SSLError as failure:
             raise SettingsError(
-                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files must hold a certificate chain and"
-                f" its unencrypted key in PEM ({fault_of(failure)})"
+                f"{names}: the files must hold a certificate chain and its unencrypted key in PEM"
+                f" ({fault_of(failure)})"
             ) from None
         except OSError as failure:
-            raise SettingsError(
-                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: cannot be read ({failure.strerror})"
-            ) from None
+            raise SettingsError(f"{names}: cannot be read ({failure.strerror})") from None
 
 
 def load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:

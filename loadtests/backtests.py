@@ -1,8 +1,9 @@
 """A back-test of many decisions: `python -m loadtests.backtests`.
 
 The engine makes the histories of many cards of one programme: purchases, most of which are presented. They
-are written to the journal of an installation, and a change is tried on them. Printed are the decisions a
-second of a change that turns some decisions of nearly every card, and of one that turns none.
+are written to the journal of an installation, and a change is tried on them. Printed are the time and the CPU
+of a change that turns some decisions of nearly every card, and of one that turns none. CPU is that of the
+tasks alone; PostgreSQL works beside them.
 """
 
 from __future__ import annotations
@@ -10,189 +11,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
 import sys
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
-import asyncpg
-import msgspec
-
-from engine.authorization.executed import Executed
-from engine.commands import (
-    Authorize,
-    CardCommand,
-    CreateCard,
-    Load,
-    Present,
-    ProgrammeCommand,
-    WireIdentity,
-    reference_of_message,
-)
-from engine.execution.execute import execute
-from engine.ids import Derived, derive, id_of_pair, key_of
-from engine.instant import to_datetime
-from engine.replay.programmes import ProgrammeVersions
-from engine.replay.state import ReplayedState
-from loadtests.filters import clients_of, dsn_of
-from loadtests.generators.history import BEGIN_MS, life_of
+from loadtests.filters import clients_of
+from loadtests.generators.history import life_of
+from loadtests.generators.journals import fill
 from loadtests.harness.children import ChildError, Installation
+from loadtests.harness.front import dsn_of
 from loadtests.options import count
 from stanchion import Client, StanchionError
 from stanchion.inputs import BacktestChange
 
 DECISIONS: Final = 1_000_000
-OF_EACH_CARD: Final = 200
-STEP_MS: Final = 3 * 3_600_000
-"""Time between the purchases of a card."""
-PRESENTED: Final = 0.9
-AMOUNT_MINOR_MAX: Final = 10_000
 CHANGES: Final[dict[str, BacktestChange]] = {
     "turns decisions of nearly every card": {
         "controls": {"add": [{"kind": "per_txn_cap", "amount": "98.00"}]}
     },
     "turns none": {"controls": {"add": [{"kind": "per_txn_cap", "amount": "1000.00"}]}},
 }
-COLUMNS: Final = (
-    "actor_id",
-    "seq",
-    "epoch",
-    "command_key",
-    "kind",
-    "command",
-    "inputs",
-    "decision",
-    "reply",
-    "recorded_at",
-    "authorization_id",
-)
-CARDS_WRITTEN: Final = 50
-"""Cards whose rows are written at once."""
-
-_TEMPLATE: Final = """
-    SELECT j.command, c.programme_id::text FROM journal j JOIN cards c ON c.id = j.actor_id
-    WHERE c.id = $1::text::uuid AND j.seq = 1
-"""
-_PROGRAMME: Final = "SELECT command FROM journal WHERE actor_id = $1::text::uuid ORDER BY seq"
-_CARDS: Final = """
-    INSERT INTO cards
-    SELECT (jsonb_populate_record(c, jsonb_build_object('id', n.id, 'account_id', n.account_id))).*
-    FROM cards c CROSS JOIN unnest($2::uuid[], $3::uuid[]) AS n (id, account_id) WHERE c.id = $1::text::uuid
-"""
-_decode: Final = msgspec.json.Decoder(CardCommand).decode
-_decode_programme: Final = msgspec.json.Decoder(ProgrammeCommand).decode
-_encode: Final = msgspec.json.Encoder().encode
-
-
-class Card:
-    """A card that lives a random life, command by command."""
-
-    def __init__(self, issue: CreateCard, versions: ProgrammeVersions, begin_ms: int, seed: int) -> None:
-        self._issue = issue
-        self._versions = versions
-        self._now_ms = begin_ms
-        self._dice = random.Random(seed)
-        self._state = ReplayedState()
-        self._numbers = 0
-
-    def rows(self, decisions: int) -> Iterator[tuple[Any, ...]]:
-        """The journal of ``decisions`` purchases, and of their presentments."""
-        yield self._row(self._issue, "create_card", self._state.issue(self._issue, self._now_ms))
-        loaded = 1_000 * AMOUNT_MINOR_MAX * decisions
-        about: dict[str, Any] = {"tenant_id": self._issue.tenant_id, "live": self._issue.live}
-        about |= {"currency": self._issue.currency, "amount_minor": loaded}
-        yield self._do(Load(**self._named(), **about), "load")
-        for _ in range(decisions):
-            self._now_ms += self._dice.randint(1, STEP_MS)
-            sale = self._sale()
-            yield self._do(sale, "authorize")
-            if self._dice.random() < PRESENTED:
-                yield self._do(self._presentment(sale), "present")
-
-    def _named(self) -> dict[str, Any]:
-        self._numbers += 1
-        id_ = id_of_pair(f"{self._numbers:032x}", self._issue.id)
-        return {"id": id_, "command_key": key_of(id_), "card_id": self._issue.id}
-
-    def _message(self) -> dict[str, Any]:
-        named = self._named()
-        wire = WireIdentity(
-            "1", f"{self._numbers % 1_000_000:06d}", "0101000000", f"{self._numbers:012d}", named["id"]
-        )
-        merchant = {"mcc": self._dice.choice(("5411", "5812", "5541")), "merchant_name": "Shop"}
-        about = {"fingerprint": named["command_key"], "wire": wire, "currency": self._issue.currency}
-        return named | merchant | about | {"merchant_country": "IE"}
-
-    def _sale(self) -> Authorize:
-        amount_minor = self._dice.randint(100, AMOUNT_MINOR_MAX)
-        return Authorize(**self._message(), amount_minor=amount_minor, channel="pos", entry_mode="chip")
-
-    def _presentment(self, sale: Authorize) -> Present:
-        references = (reference_of_message(sale.command_key),)
-        fields = self._message() | {"amount_minor": sale.amount_minor, "references": references}
-        return Present(**fields, kind="purchase", arn=None, sequence=1)
-
-    def _do(self, command: CardCommand, kind: str) -> tuple[Any, ...]:
-        card = self._state.cards[self._issue.id].card
-        config = self._versions.at(card.programme_id, self._now_ms)
-        context = self._state.context(card.id, command, config, None, self._now_ms)
-        return self._row(command, kind, execute(command, context, self._now_ms))
-
-    def _row(self, command: CardCommand, kind: str, executed: Executed) -> tuple[Any, ...]:
-        card_id = self._issue.id
-        self._state.record(card_id, command.command_key, executed.effects, executed.authorization_id)
-        return (
-            card_id,
-            self._state.cards[card_id].card.seq,
-            0,
-            command.command_key,
-            kind,
-            _encode(command).decode(),
-            None if executed.inputs is None else _encode(executed.inputs).decode(),
-            None if executed.outcome is None else _encode(executed.outcome).decode(),
-            _encode(executed.reply).decode(),
-            to_datetime(self._now_ms),
-            executed.authorization_id,
-        )
-
-
-async def fill(dsn: str, card_id: str, decisions: int) -> str:
-    """Write the journals of cards like the card ``card_id``; returns the programme."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        row = await connection.fetchrow(_TEMPLATE, card_id)
-        assert row is not None, "the card was issued"
-        issue, programme_id = row
-        versions = ProgrammeVersions()
-        for row in await connection.fetch(_PROGRAMME, programme_id):
-            # The histories are older than the programme, whose only version is in force in all of them.
-            versions.add(programme_id, _decode_programme(row["command"]), BEGIN_MS)
-        template = _decode(issue)
-        assert isinstance(template, CreateCard), "a journal begins with the issue"
-        cards = max(1, decisions // OF_EACH_CARD)
-        for start in range(0, cards, CARDS_WRITTEN):
-            some = [_like(template, number) for number in range(start, min(cards, start + CARDS_WRITTEN))]
-            accounts = [each.account_id for each in some]
-            await connection.execute(_CARDS, card_id, [each.id for each in some], accounts)
-            lives = [Card(each, versions, BEGIN_MS, number) for number, each in enumerate(some, start)]
-            rows = [row for life in lives for row in life.rows(OF_EACH_CARD)]
-            await connection.copy_records_to_table("journal", records=rows, columns=COLUMNS)
-        for table in ("cards", "journal"):
-            await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=3_600)
-        return str(programme_id)
-    finally:
-        await connection.close()
-
-
-def _like(template: CreateCard, number: int) -> CreateCard:
-    id_ = id_of_pair(f"{number:032x}", template.id)
-    return msgspec.structs.replace(
-        template, id=id_, command_key=key_of(id_), account_id=derive(id_, Derived.ACCOUNT)
-    )
+LOG: Final = "log/stanchion.jsonl"
 
 
 async def run(folder: Path, decisions: int) -> None:
@@ -204,12 +46,13 @@ async def run(folder: Path, decisions: int) -> None:
         programme_id = await fill(dsn_of(folder / "var"), life_of(client).rare_card, decisions)
         print(f"{decisions:,} decisions made in {time.monotonic() - began:.0f} s", flush=True)
         for name, change in CHANGES.items():
-            _measure(client, name, programme_id, change)
+            _measure(client, name, programme_id, change, folder / "var" / LOG)
     finally:
         await installation.stop()
 
 
-def _measure(client: Client, name: str, programme_id: str, change: BacktestChange) -> None:
+def _measure(client: Client, name: str, programme_id: str, change: BacktestChange, log: Path) -> None:
+    cpu_before = _cpu_seconds(log)
     created = client.backtests.create(
         "2026-01-01T00:00:00Z",
         "2026-03-01T00:00:00Z",
@@ -221,10 +64,19 @@ def _measure(client: Client, name: str, programme_id: str, change: BacktestChang
     if done["state"] != "done" or started is None or completed is None or baseline is None:
         raise ChildError(f"the back-test has ended as {json.dumps(done['failure'])}")
     seconds = (datetime.fromisoformat(completed) - datetime.fromisoformat(started)).total_seconds()
-    rate = baseline["decisions"] / seconds
+    decisions = baseline["decisions"]
+    cpu_us = 1e6 * (_cpu_seconds(log) - cpu_before) / max(1, decisions)
     print(
-        f"a change that {name}: {baseline['decisions']:,} decisions in {seconds:.1f} s, {rate:,.0f} a second"
+        f"a change that {name}: {decisions:,} decisions in {seconds:.1f} s,"
+        f" {decisions / seconds:,.0f} a second, {cpu_us:.1f} µs of CPU each",
+        flush=True,
     )
+
+
+def _cpu_seconds(log: Path) -> float:
+    """The CPU of all tasks that have ended, with the start of their processes."""
+    lines = map(json.loads, log.read_text("utf-8").splitlines())
+    return sum(float(line["cpu_seconds"]) for line in lines if line.get("event") == "task_ended")
 
 
 def main(arguments: list[str]) -> int:

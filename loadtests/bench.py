@@ -45,6 +45,8 @@ DRAIN_SECONDS_MAX = 15.0
 STAND_IN_CARDS = 300
 CAPPED_CARDS = 20
 CAPPED_SALES = 10_000
+RELIVED_DECISIONS = 50_000
+"""A back-test of them takes longer than a slice."""
 FAR_CARDS = 300
 SECTIONS = ("report", "ahead", "capacity", "cost")
 """The marks that ``--into`` looks for in a document."""
@@ -63,6 +65,7 @@ def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tupl
         rivals=tuple(name for name in rivals if name in needed),
         rival_processes=options.rival_processes,
         rival_connections=options.rival_connections,
+        relived_decisions=RELIVED_DECISIONS if any(each.relives for each in workloads) else 0,
         far_ms=FAR_MS if far else 0.0,
     )
 

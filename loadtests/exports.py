@@ -18,9 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from loadtests.filters import clients_of, dsn_of, fill_tenants
+from loadtests.filters import clients_of, fill_tenants
 from loadtests.generators.history import life_of
 from loadtests.harness.children import ChildError, Installation
+from loadtests.harness.front import dsn_of
 from loadtests.harness.processes import command_line, resident_bytes, tree
 from loadtests.options import count
 from stanchion import StanchionError

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import time
 from pathlib import Path
@@ -29,6 +28,7 @@ from loadtests.generators.history import (
     life_of,
 )
 from loadtests.harness.children import ChildError, Installation
+from loadtests.harness.front import dsn_of
 from loadtests.options import count
 from stanchion import Client, StanchionError
 
@@ -62,11 +62,6 @@ async def fill_tenants(dsn: str, lives: list[Life], rows: int) -> None:
             await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=FILL_SECONDS_MAX)
     finally:
         await connection.close()
-
-
-def dsn_of(var_dir: Path) -> str:
-    """The address of the installation's database."""
-    return str(json.loads((var_dir / "servers.json").read_bytes())["database_url"])
 
 
 def clients_of(run: dict[str, Any]) -> list[Client]:

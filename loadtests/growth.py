@@ -1,7 +1,8 @@
 """How cost grows: `python -m loadtests.growth`.
 
 The same decisions are measured while one dimension grows: cards, one card's history, shard hosts, undelivered
-events, open holds on one account (``loadtests.holds``). Cards are inserted with COPY (``ops.bench.filling``),
+events, open holds on one account (``loadtests.holds``), the history that a back-test lives again
+(``loadtests.relived``). Cards are inserted with COPY (``ops.bench.filling``),
 histories are made by real decisions, and each number of hosts is a separate installation, whose start is
 timed. It is not a test.
 """
@@ -36,6 +37,7 @@ from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import measure
 from loadtests.holds import holds_series
 from loadtests.options import count, positive
+from loadtests.relived import relived_series
 from loadtests.reports.grown import Grown, Point, Series
 from loadtests.reports.publish import FOLDER, insert, write
 
@@ -44,6 +46,7 @@ HISTORY: Final = (0, 1_000, 10_000, 100_000)
 HOSTS: Final = (1, 2, 4, 8)
 EVENTS: Final = (0, 10_000, 100_000, 1_000_000)
 HOLDS: Final = (10, 1_000, 100_000)
+RELIVED: Final = (100, 1_000, 10_000)
 WORKING_SET: Final = 1_000
 COLD_SET: Final = 20_000
 """Cards of one cold slice, each used once: more than one slice can decide."""
@@ -62,7 +65,7 @@ HOST_CARDS: Final = 200
 PER_SECOND: Final = 200.0
 ACTIVE: Final = "stanchion_active_cards"
 PUBLISHED: Final = "card_product.created"
-SERIES: Final = ("cards", "history", "hosts", "events", "holds")
+SERIES: Final = ("cards", "history", "hosts", "events", "holds", "backtests")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -76,6 +79,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--events", type=counts, default=EVENTS, metavar="N,…", help="events not delivered")
     parser.add_argument(
         "--holds", type=counts, default=HOLDS, metavar="N,…", help="open holds on one account"
+    )
+    parser.add_argument(
+        "--backtests", type=counts, default=RELIVED, metavar="N,…", help="purchases of one card, lived again"
     )
     parser.add_argument(
         "--report",
@@ -229,6 +235,8 @@ async def run(options: argparse.Namespace, folder: Path) -> Grown:
     began = time.monotonic()
     if "holds" in wanted:
         grown.series.append(holds_series(options.holds, options.seconds))
+    if "backtests" in wanted:
+        grown.series.append(relived_series(options.backtests, options.seconds))
     jobs: list[Callable[[], Awaitable[None]]] = []
     if "hosts" in wanted:
         jobs.append(partial(_hosts, grown, options, folder))

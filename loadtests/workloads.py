@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from loadtests.generators.beside_backtests import BesideBacktests
 from loadtests.generators.draws import DRAWS
 from loadtests.generators.lives import LifeLoad
 from loadtests.generators.rest import SpendLoad
@@ -44,6 +45,8 @@ class Workload(msgspec.Struct, frozen=True):
     """Whether it needs the delegated programmes."""
     capped: bool = False
     """Whether it needs the cards with velocity caps and a history."""
+    relives: bool = False
+    """Whether it needs the cards with histories for back-tests."""
     far: bool = False
     """Whether the database is behind the delaying proxy."""
     primes: bool = False
@@ -149,6 +152,11 @@ def _outside(
     return Workload(name, title, {OURS: load, **(rivals or {})}, outside=load, **about)
 
 
+def _beside_backtests(servers: BenchServers) -> Load:
+    load = WireLoad([servers.edge], servers.cards, connections=WIRE_CONNECTIONS, per_second=OPEN_PER_SECOND)
+    return BesideBacktests(load, servers.api, servers.relived_programme)
+
+
 def _first(servers: BenchServers) -> list[str]:
     return servers.card_ids[:1]
 
@@ -201,6 +209,13 @@ WORKLOADS = (
         "wire-open",
         f"ISO 8583 over TCP, open loop at {OPEN_PER_SECOND:.0f}/s",
         per_second=OPEN_PER_SECOND,
+    ),
+    Workload(
+        "backtest",
+        f"the same open loop at {OPEN_PER_SECOND:.0f}/s beside a back-test",
+        {OURS: _beside_backtests},
+        relives=True,
+        primes=True,
     ),
     _outside(
         "life",

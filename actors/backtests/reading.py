@@ -7,8 +7,8 @@ decisions are committed; a card without an account goes with its replacements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Unit(msgspec.Struct, frozen=True):
     card_ids: tuple[str, ...]
     covered: int
     """How many of them the back-test counts as its cards."""
+    commands: int
+    """How many commands their journals have now."""
 
 
 class HistoryReader:
@@ -48,18 +50,21 @@ class HistoryReader:
         alone = [row["id"] for row in rows if row["account_id"] is None]
         sharing = await self._database.fetch("cards_of_accounts", list(accounts)) if accounts else []
         chains = await self._database.fetch("replacement_chains", alone) if alone else []
-        members: dict[str, list[tuple[str, bool]]] = {}
+        members: dict[str, list[_Member]] = {}
         for row in (*sharing, *chains):
             covered = self._covers(row["id"], row["card_product_id"])
-            members.setdefault(row["unit"], []).append((row["id"], covered))
+            members.setdefault(row["unit"], []).append(_Member(row["id"], covered, row["commands"]))
         of_range = {row["id"] for row in rows}
         units = {_unit(cards) for cards in members.values() if _first_covered(cards) in of_range}
         return sorted(units, key=lambda unit: unit.card_ids)
 
-    async def queues(self, units: Iterable[Unit]) -> list[CommandQueues]:
-        """The queues of ``units`` with their first commands."""
-        units = list(units)
-        first = await self._read([(id_, 0) for unit in units for id_ in unit.card_ids])
+    async def queues(self, units: Sequence[Unit]) -> list[CommandQueues]:
+        """The queues of ``units`` with their first commands: with all of them, if they fit into one read."""
+        ids = [id_ for unit in units for id_ in unit.card_ids]
+        fits = sum(unit.commands for unit in units) <= BACKTEST_ROWS_READ
+        # One more than a journal has shows that no more commands follow.
+        most = max(unit.commands for unit in units) + 1 if fits else 0
+        first = await self._read([(id_, 0) for id_ in ids], most)
         made = []
         for unit in units:
             queues = CommandQueues(unit.card_ids)
@@ -68,10 +73,10 @@ class HistoryReader:
             made.append(queues)
         return made
 
-    async def fill(self, queues: CommandQueues) -> int:
-        """Read on for the cards whose next command is not known yet; returns the number of rows read."""
+    async def fill(self, queues: CommandQueues, card_ids: Sequence[str]) -> int:
+        """Read on for ``card_ids``; returns the number of rows read."""
         rows = 0
-        read = await self._read([(id_, queues.last_seq(id_)) for id_ in queues.starving()])
+        read = await self._read([(id_, queues.last_seq(id_)) for id_ in card_ids])
         for id_, (entries, complete) in read.items():
             queues.add(id_, entries, complete)
             rows += len(entries)
@@ -83,9 +88,11 @@ class HistoryReader:
             return True
         return (product_id if scope.type == "card_product" else card_id) == scope.id
 
-    async def _read(self, after: list[tuple[str, int]]) -> dict[str, tuple[list[Entry], bool]]:
-        """The commands of each card after a number, and whether those are all."""
-        limit = max(ROWS_OF_CARD_MIN, BACKTEST_ROWS_READ // max(1, len(after)))
+    async def _read(
+        self, after: list[tuple[str, int]], least: int = 0
+    ) -> dict[str, tuple[list[Entry], bool]]:
+        """The commands of each card after a number, at least ``least``, and whether those are all."""
+        limit = max(ROWS_OF_CARD_MIN, BACKTEST_ROWS_READ // max(1, len(after)), least)
         ids, numbers = [id_ for id_, _ in after], [number for _, number in after]
         rows = await self._database.fetch("load_commands", ids, numbers, self._backtest.until_ms, limit)
         found: dict[str, list[Entry]] = {id_: [] for id_ in ids}
@@ -104,9 +111,16 @@ def _without_gaps(entries: list[Entry], after: int, limit: int) -> tuple[list[En
     return entries, len(entries) < limit
 
 
-def _unit(cards: list[tuple[str, bool]]) -> Unit:
-    return Unit(tuple(id_ for id_, _ in cards), sum(covered for _, covered in cards))
+class _Member(NamedTuple):
+    id: str
+    covered: bool
+    commands: int
 
 
-def _first_covered(cards: list[tuple[str, bool]]) -> str:
-    return min(id_ for id_, covered in cards if covered)
+def _unit(cards: list[_Member]) -> Unit:
+    covered, commands = sum(each.covered for each in cards), sum(each.commands for each in cards)
+    return Unit(tuple(each.id for each in cards), covered, commands)
+
+
+def _first_covered(cards: list[_Member]) -> str:
+    return min(each.id for each in cards if each.covered)

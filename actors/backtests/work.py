@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 import structlog
 
+from actors.backtests.read_ahead import ReadAhead
 from actors.backtests.reading import HistoryReader, Unit
 from actors.backtests.store import Backtest, BacktestStore, LeaseLostError, Range, open_connection
 from actors.settings import Settings
@@ -101,15 +103,25 @@ class RangeWorker:
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
     async def _live(self, claimed: Range) -> Tally:
+        """Live the histories of a range. While one batch is lived, the next one is read."""
         tally = Tally()
-        for units in _batches(await self._reader.units(claimed)):
-            if any(len(unit.card_ids) > 1 for unit in units):
-                await asyncio.sleep(max(0.0, self._settled_at - time.monotonic()))
-            for unit, queues in zip(units, await self._reader.queues(units), strict=True):
-                tally.add(await self._live_unit(unit, queues))
-                self._cards_done += unit.covered
-                await self._keep()
+        batches = list(_batches(await self._reader.units(claimed)))
+        async with ReadAhead[list[CommandQueues]]() as ahead:
+            for units, following in pairwise([[], *batches, []]):
+                read = await ahead.take() if units else []
+                if following:
+                    await ahead.begin(self._first_commands(following))
+                for unit, queues in zip(units, read, strict=True):
+                    tally.add(await self._live_unit(unit, queues))
+                    self._cards_done += unit.covered
+                    await self._keep()
         return tally
+
+    async def _first_commands(self, units: list[Unit]) -> list[CommandQueues]:
+        unsettled = self._settled_at - time.monotonic()
+        if unsettled > 0 and any(len(unit.card_ids) > 1 for unit in units):
+            await asyncio.sleep(unsettled)
+        return await self._reader.queues(units)
 
     async def _live_unit(self, unit: Unit, queues: CommandQueues) -> Tally:
         history = History(self._backtest.plan, self._versions, card_velocities=self._backtest.card_velocities)
@@ -119,9 +131,10 @@ class RangeWorker:
                 for entry in queues.ready(history):
                     history.live(entry)
                 self._take_flips(history)
-                if not queues.starving():
+                starving = queues.starving()
+                if not starving:
                     return history.tally
-                rows += await self._reader.fill(queues)
+                rows += await self._reader.fill(queues, starving)
                 if rows > BACKTEST_ROWS_MAX:
                     raise LeftOutError
                 await self._keep()
@@ -153,16 +166,18 @@ class RangeWorker:
 
 
 def _batches(units: list[Unit]) -> Iterator[list[Unit]]:
-    """``units`` in groups whose first commands are read at once: single cards together, cards that share an
-    account by themselves."""
+    """``units`` in groups that are read at once: single cards together, as many as fit into one read; cards
+    that share an account by themselves."""
     group: list[Unit] = []
+    commands = 0
     for unit in units:
         if len(unit.card_ids) > 1:
             yield [unit]
             continue
-        group.append(unit)
-        if len(group) == CARDS_READ:
+        if group and (len(group) == CARDS_READ or commands + unit.commands > BACKTEST_ROWS_READ):
             yield group
-            group = []
+            group, commands = [], 0
+        group.append(unit)
+        commands += unit.commands
     if group:
         yield group

@@ -16,6 +16,7 @@ from actors.cluster.readiness import Check, NotReadyError, not_ready
 from actors.journal.sizes import read_sizes
 from actors.metrics import Figures, Labels, exposition
 from actors.peers import PeerFailedError, PeerGoneError
+from actors.tls import ServerTls
 from engine.limits import READY_SECONDS
 
 ANSWER_SECONDS: Final = 1.0
@@ -48,13 +49,13 @@ class Exporter:
         """The owners in the last known routing table."""
         self._port: MetricsPort | None = None
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen."""
+    async def start(self, host: str, port: int, tls: ServerTls | None = None) -> None:
+        """Listen; without ``tls`` on plain HTTP."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/readyz", self._readiness)
-        self._port = MetricsPort(app)
+        self._port = MetricsPort(app, tls=tls)
         await self._port.start(host, port)
 
     async def stop(self) -> None:

@@ -29,7 +29,7 @@ def listen_addresses(settings: Settings) -> ListenAddresses:
         vision_url=f"http://{settings.api_host}:{settings.vision_port}",
         iso8583_host=iso8583_host,
         iso8583_port=iso8583_port,
-        metrics_url=f"http://{settings.metrics_host}:{settings.metrics_port}/metrics",
+        metrics_url=f"{settings.metrics_scheme}://{settings.metrics_host}:{settings.metrics_port}/metrics",
     )
 
 

@@ -37,6 +37,7 @@ from actors.peers import PeerFailedError, PeerGoneError
 from actors.periodic import PeriodicTask
 from actors.placement import NODES_SECONDS, ProcessSpec
 from actors.settings import Settings
+from actors.tls import ServerTls
 from engine.limits import READY_SECONDS, ROLE_START_SECONDS
 
 REBUILD_PAUSE_SECONDS: Final = 1.0
@@ -83,7 +84,9 @@ class ClusterSupervisor:
             await end_orphans(self._settings, self._peers)
         self._processes.launch(nodes, own_node())
         await self._ray.unless_lost(asyncio.create_task(self._processes.wait_serving()))
-        await self._exporter.start(self._settings.metrics_host, self._settings.metrics_port)
+        settings = self._settings
+        tls = ServerTls.of_metrics(settings)
+        await self._exporter.start(settings.metrics_host, settings.metrics_port, tls)
         self._processes.watch()
         if self._nodes.may_change:
             self._node_watch.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import time
 from functools import cache
 from typing import Any, Final
 
@@ -78,7 +79,10 @@ def run_task(function: str, settings: bytes, payload: bytes) -> bytes:
     async def work() -> bytes:
         return await task_function(function)(own, payload)
 
-    return asyncio.run(work())
+    try:
+        return asyncio.run(work())
+    finally:
+        _log.info("task_ended", function=function, cpu_seconds=round(time.process_time(), 3))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 Networks treat messages in two ways. A *request* (authorization, increment) has a deadline. If the connection
 is lost before it, the network sends a repeat. At the deadline it reverses the request, because the outcome is
-unknown; an answer that still arrives is recorded. Other messages (reversal, advice, presentment) are *stored
+unknown; a decline that still arrives is recorded. Other messages (reversal, advice, presentment) are *stored
 and forwarded*: the network repeats them, with growing pauses, until the answer is neither 91 nor 96.
 """
 
@@ -136,15 +136,18 @@ class MessageFlows:
         await self._forward(increment_timeout_reversal(message, remaining_minor))
 
     def _watch_late(self, simulation: Simulation, message: Message, answer: asyncio.Future[Message]) -> None:
-        """Record an answer that arrives within ``late_seconds`` after the deadline."""
+        """Look at an answer that arrives within ``late_seconds`` after the deadline."""
         answer.add_done_callback(partial(self._record_late, simulation))
         asyncio.get_running_loop().call_later(self._late_seconds, self._transport.forget, message)
 
     def _record_late(self, simulation: Simulation, answer: asyncio.Future[Message]) -> None:
-        """A late answer decides the row. It adds no amount to the sale, because the flow sends a reversal."""
-        if not answer.cancelled() and answer.exception() is None and not stands_in(simulation):
-            _log.info("late_answer", simulation_id=simulation.request.simulation_id)
-            self._decide(simulation, answer.result(), late=True)
+        """A late decline decides the row. After a late approval it stays failed: the flow reverses the
+        approval."""
+        if answer.cancelled() or answer.exception() is not None or stands_in(simulation):
+            return
+        _log.info("late_answer", simulation_id=simulation.request.simulation_id)
+        if not approves(answer.result().fields.get(39, "")):
+            self._decide(simulation, answer.result())
 
     async def _run_stand_in(self, simulation: Simulation, message: Message) -> None:
         """The message asks the platform to withhold its answer. Without a usable answer in time, the network
@@ -224,7 +227,7 @@ class MessageFlows:
             StateChange(simulation_id=simulation_id, state="sent", sent_ms=self._clock.now_ms())
         )
 
-    def _decide(self, simulation: Simulation, answer: Message, *, late: bool = False) -> None:
+    def _decide(self, simulation: Simulation, answer: Message) -> None:
         response_code = answer.fields.get(39, "")
         approved_minor = _approved(simulation, answer) if approves(response_code) else None
         self._store.record(
@@ -236,7 +239,7 @@ class MessageFlows:
                 approval_code=answer.fields.get(38),
                 approved_minor=approved_minor,
                 authorization_id=quoted_authorization_id(answer),
-                increase=None if late or not approved_minor else _increase(simulation, approved_minor),
+                increase=_increase(simulation, approved_minor) if approved_minor else None,
             )
         )
 

@@ -1,8 +1,9 @@
 """Limits card testing: counts unknown card numbers and wrong values by sender.
 
-Each pair of source address and acquirer has a token bucket, and each source address a larger one, because the
-sender chooses the acquirer id (DE32) freely. Only messages with an unknown number or a wrong value take
-tokens: messages of valid cards are never delayed or refused.
+Each pair of source and acquirer has a token bucket, and each source a larger one, because the sender chooses
+the acquirer id (DE32) freely. A source is a link of the configuration, or an address of the default link.
+Only messages with an unknown number or a wrong value take tokens: messages of valid cards are never delayed
+or refused.
 """
 
 from __future__ import annotations

@@ -119,14 +119,17 @@ class Respondent:
         seconds: Histogram | None = None,
         live: bool = False,
         screen: Screen | None = None,
+        link: str | None = None,
     ) -> None:
         """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
         refused. ``verification``: the policy for card data; ``cryptography``: verifies them, in software by
         default. ``live``: whether live cards are served, else test cards. ``screen``: the permissions of the
-        link; ``None`` permits every message."""
+        link; ``None`` permits every message. ``link``: the name of a link whose connections count as one
+        source in ``probes``, whatever their addresses."""
         self.counts = RespondentCounts()
         self.late_reversals = LateReversals(submit)
         self.probes = probes or ProbeLimiter(time.monotonic)
+        self._link = link
         self._probe_delay_seconds = probe_delay_seconds
         self._delayed = 0
         """Answers that are delayed because their sender exceeded the limit of ``probes``."""
@@ -219,10 +222,14 @@ class Respondent:
 
     def _refuse_unknown_card(self, exchange: Exchange) -> None:
         acquirer_id = _wire(exchange.content).acquirer_id
-        within = self.probes.unknown_card(exchange.requester.source, acquirer_id)
+        within = self.probes.unknown_card(self._source_of(exchange), acquirer_id)
         if not within:
             self._delay(exchange)
         self._refuse(exchange, CARD_NOT_FOUND if within else SUSPECTED_FRAUD)
+
+    def _source_of(self, exchange: Exchange) -> str:
+        """The sender, as ``probes`` tells senders apart."""
+        return exchange.requester.source if self._link is None else f"link {self._link}"
 
     def _delay(self, exchange: Exchange) -> None:
         """Delay the answer, unless ``PROBES_DELAYED_MAX`` answers are delayed already."""
@@ -286,7 +293,7 @@ class Respondent:
     def _count_wrong_value(self, exchange: Exchange) -> None:
         """Beyond the limit the owner still decides, and its decline leaves later."""
         acquirer_id = _wire(exchange.content).acquirer_id
-        if not self.probes.wrong_value(exchange.requester.source, acquirer_id):
+        if not self.probes.wrong_value(self._source_of(exchange), acquirer_id):
             self._delay(exchange)
 
     def _reply(self, exchange: Exchange, command: MessageCommand, future: asyncio.Future[Reply]) -> None:

@@ -22,7 +22,7 @@ from actors.network.edge import Edge
 from actors.network.edge_counts import EdgeCounts
 from actors.network.exchange import MessageCommand
 from actors.network.link_set import LinkSet
-from actors.network.links.entry import LinkEntry
+from actors.network.links.entry import DEFAULT_LINK, LinkEntry
 from actors.network.links.file import configured_links, simulator_address
 from actors.network.links.mac import LinkMac
 from actors.network.links.screening import Screening
@@ -108,6 +108,7 @@ class EdgeRole:
             authentication_keys=self.authentication_keys.of,
             live=entry.live,
             screen=Screening(entry, counts) if entry.screens else None,
+            link=None if entry.name == DEFAULT_LINK else entry.name,
         )
         edge = Edge(
             respondent,

@@ -17,7 +17,9 @@ from engine.cards.card import Card, card_view, declared_balance_view
 from engine.commands import (
     PROGRAMME_COMMANDS,
     Command,
+    CreateCard,
     CreateCardRule,
+    CreateProgramme,
     CreateProgrammeRule,
     ReverseTransfer,
     Transfer,
@@ -70,14 +72,17 @@ def act_row(
         after = msgspec.structs.replace(before, view=reply.body)
     if after is None:
         return None
+    if isinstance(command, CreateCard | CreateProgramme):
+        about = {"external_ref": command.external_ref, "metadata": command.metadata}
+        after = msgspec.structs.replace(after, view=after.view | about)
     old, new = changed(None if before is None else before.view, after.view)
     if new is None:
         old, new = None, reply.body
-    about = (after.kind, target_of(command))
+    named = (after.kind, target_of(command))
     if isinstance(command, Transfer | ReverseTransfer):
-        about = ("transfer", reply.body["id"])
+        named = ("transfer", reply.body["id"])
     elif isinstance(command, RULE_COMMANDS):
-        about = (after.kind, reply.body["id"])
+        named = (after.kind, reply.body["id"])
     return ActRow(
         derive(command.id, Derived.ACT),
         after.tenant_id,
@@ -86,7 +91,7 @@ def act_row(
         "client",
         act.actor,
         act.name,
-        *about,
+        *named,
         None if old is None else _encode(old).decode(),
         _encode(new).decode(),
         act.request_id,

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from actors.clock import DatabaseClock
+from actors.clock_reading import ClockReader
 from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.essential import end_process
@@ -28,7 +29,6 @@ from actors.submission import decode_batch, encode_collected, encode_replies
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import (
-    CLOCK_REFUSED_SECONDS,
     CLOCK_SECONDS,
     DECISION_CALLS_PER_TARGET_MAX,
     HOLD_SWEEP_SECONDS,
@@ -56,6 +56,7 @@ class HostRole:
         self._journal = PostgresJournal(context.settings.database_dsn, context.name)
         settings, clock = context.settings, DatabaseClock()
         self._clock = clock
+        self._clock_reader = ClockReader(clock, self._database_ms)
         vault = Vault.from_settings(settings)
         self._router = Router(context.peers)
         self._egress = Egress(
@@ -82,12 +83,12 @@ class HostRole:
             _periodic(
                 "programme-refresh", self.host.activation.refresh_programmes, PROGRAMME_REFRESH_SECONDS
             ),
-            _periodic("clock-check", self._read_clock, CLOCK_SECONDS),
+            _periodic("clock-check", self._clock_reader.step, CLOCK_SECONDS),
         ]
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)
-        await self._read_clock()
+        await self._clock_reader.step()
         self._router.start()
         self.host.start()
         self.host.committer.on_end(partial(end_process, "group-commit"))
@@ -150,16 +151,8 @@ class HostRole:
         """Sweep while the clock is trusted: expiries are compared with the database's clock."""
         return await self._sweeper.step() if self._clock.trusted else HOLD_SWEEP_SECONDS
 
-    async def _read_clock(self) -> float:
-        """Read the database's clock; returns the seconds until the next reading."""
-        before, asked = self._clock.refusal, self._clock.monotonic()
-        self._clock.set(await self._journal.now_ms(), asked, self._clock.monotonic())
-        refusal = self._clock.refusal
-        if refusal is not None:
-            _log.error("clock_refused", reason=refusal)
-        elif before is not None:
-            _log.warning("clock_trusted_again")
-        return CLOCK_SECONDS if refusal is None else CLOCK_REFUSED_SECONDS
+    async def _database_ms(self) -> int:
+        return await self._journal.now_ms()
 
     async def _publish(self, programme: Programme) -> None:
         await self._context.peers.publish_programme(msgspec.msgpack.encode(programme))

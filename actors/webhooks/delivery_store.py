@@ -31,10 +31,7 @@ class ClaimResult(msgspec.Struct, frozen=True):
 
 
 Now = Callable[[], datetime | None]
-
-
-def database_now() -> None:
-    """The default time source: ``None`` makes the statements use the database's clock."""
+"""The time on the database's clock as it is expected; ``None`` while that clock is not trusted."""
 
 
 class DeliveryStore:
@@ -46,9 +43,10 @@ class DeliveryStore:
         recording: DbConnection,
         sweeping: DbConnection,
         dispatcher: str,
-        now: Now = database_now,
+        now: Now,
     ) -> None:
-        """``dispatcher`` is the name of the claimant; deliveries due by ``now`` are claimed."""
+        """``dispatcher`` is the name of the claimant; deliveries due by ``now`` are claimed, and none while
+        it has no time."""
         self._claiming = claiming
         self._recording = recording
         self._sweeping = sweeping
@@ -58,13 +56,16 @@ class DeliveryStore:
     async def claim(self, delivery_ids: Sequence[str], slots: Mapping[str, int]) -> ClaimResult:
         """Begin the attempts of these deliveries, and of the oldest deliveries of each endpoint in ``slots``,
         up to its number; only those that are due and unclaimed."""
+        now = self._now()
+        if now is None:
+            return ClaimResult([], {})
         rows = await self._claiming.fetch(
             "claim_deliveries",
             list(delivery_ids),
             list(slots),
             list(slots.values()),
             self._dispatcher,
-            self._now(),
+            now,
             [float(offset) for offset in OFFSETS_SECONDS],
             DELIVERY_LEASE_SECONDS,
         )
@@ -90,8 +91,16 @@ class DeliveryStore:
     async def find_pending_endpoints(self, after: str, limit: int) -> list[tuple[str, bool]]:
         """Endpoints with pending deliveries, at most ``limit`` after id ``after``, and whether one of their
         deliveries is due."""
-        rows = await self._sweeping.fetch("find_pending_endpoints", after, limit, self._now())
+        now = self._now()
+        if now is None:
+            return []
+        rows = await self._sweeping.fetch("find_pending_endpoints", after, limit, now)
         return [(row["endpoint_id"], row["due"]) for row in rows]
+
+    async def read_clock(self) -> int:
+        """The database's clock, in milliseconds since the epoch."""
+        now_ms: int = (await self._sweeping.fetch("read_clock"))[0]["now_ms"]
+        return now_ms
 
 
 def delivery_connection(dsn: str, name: str) -> DbConnection:

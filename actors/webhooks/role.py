@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from actors.clock import SystemClock
+from datetime import datetime
+
+from actors.clock import DatabaseClock, SystemClock
+from actors.clock_reading import ClockReader
+from actors.database import DatabaseUnavailableError
 from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures, Labels
 from actors.outbox.stream import WakeUpStream
+from actors.periodic import PeriodicTask
 from actors.roles import Context
 from actors.vault import Vault
 from actors.webhooks.delivery_store import DeliveryStore, delivery_connection
 from actors.webhooks.dispatcher import Dispatcher
 from actors.webhooks.sender import Sender
 from actors.webhooks.signing_secrets import SigningSecrets
+from engine.instant import to_datetime
+from engine.limits import CLOCK_REFUSED_SECONDS
 
 
 class DispatcherRole:
@@ -30,14 +37,23 @@ class DispatcherRole:
             settings.egress_allow, settings.egress_ca_file, receivers=LocalReceivers(settings.var_dir)
         )
         clock = SystemClock()
+        self._database_clock = DatabaseClock()
+        store = DeliveryStore(claiming, recording, sweeping, context.name, self._now)
+        self._clock_reading = PeriodicTask(
+            "clock-check",
+            ClockReader(self._database_clock, store.read_clock).step,
+            CLOCK_REFUSED_SECONDS,
+            tolerated=(DatabaseUnavailableError,),
+        )
         self.dispatcher = Dispatcher(
-            DeliveryStore(claiming, recording, sweeping, context.name),
+            store,
             Sender(self._egress, SigningSecrets(Vault.from_settings(settings)), clock),
             self._stream,
             clock,
         )
 
     async def start(self) -> None:
+        self._clock_reading.start()
         self.dispatcher.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
@@ -57,8 +73,13 @@ class DispatcherRole:
             "stanchion_webhook_claim_failures": self.dispatcher.claim_failures,
         }
 
+    def _now(self) -> datetime | None:
+        clock = self._database_clock
+        return to_datetime(clock.now_ms()) if clock.trusted else None
+
     async def stop(self) -> None:
         await self.dispatcher.stop()
+        await self._clock_reading.stop()
         await self._egress.close()
         await self._stream.close()
         for connection in self._connections:

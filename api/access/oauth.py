@@ -32,6 +32,7 @@ from api.http.refusals import headers, refusals
 from api.http.scope import OPERATION
 from api.http.validation import Input, View
 from api.services import Services
+from engine.instant import to_datetime
 from engine.limits import OAUTH_FORM_FIELDS_MAX, SECRET_BYTES, TOKEN_SECONDS
 from engine.scopes import SCOPES
 
@@ -71,14 +72,14 @@ _CLIENT: Final = """
 """
 _GRANT: Final = f"""
     INSERT INTO access_tokens (token_digest, client, scopes, expires_at)
-    SELECT $1, id, $3, now() + interval '{TOKEN_SECONDS} seconds' FROM clients
+    SELECT $1, id, $3, $5::timestamptz + interval '{TOKEN_SECONDS} seconds' FROM clients
     WHERE id = $2::uuid AND {PROVEN.format(digest="$4")}
     FOR SHARE RETURNING true
 """
 # Each grant deletes two expired tokens, so the table stays as large as the number of valid tokens.
 _SWEEP: Final = """
     DELETE FROM access_tokens WHERE token_digest IN (
-        SELECT token_digest FROM access_tokens WHERE expires_at < now() - interval '1 minute'
+        SELECT token_digest FROM access_tokens WHERE expires_at < least(now(), $1) - interval '1 minute'
         ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED)
 """
 
@@ -190,9 +191,12 @@ class TokenEndpoint:
         token = secrets.token_urlsafe(SECRET_BYTES)
         digest = self._services.vault.digest(TOKEN_PURPOSE, token.encode())
         async with transaction(self._services.pool) as connection:
-            if not await connection.fetchval(_GRANT, digest, client.id, list(scopes), client.secret_digest):
+            # By the API's clock, as the check of the token: a wrong clock of the database has no effect.
+            now = to_datetime(self._services.clock.now_ms())
+            proven = (digest, client.id, list(scopes), client.secret_digest)
+            if not await connection.fetchval(_GRANT, *proven, now):
                 raise Refusal("invalid-client")
-            await connection.execute(_SWEEP)
+            await connection.execute(_SWEEP, now)
         return token
 
     async def authenticate(self, request: Request, client_id: str, secret: str) -> Authenticated:

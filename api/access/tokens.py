@@ -20,7 +20,8 @@ from api.database.pool import fetch
 from api.http.headers import header
 from api.http.problems import Refusal
 from api.services import Services
-from engine.limits import TOKEN_CACHE_SECONDS, TOKENS_CACHED_MAX
+from engine.instant import to_datetime
+from engine.limits import CLOCK_START_SECONDS_MAX, TOKEN_CACHE_SECONDS, TOKEN_SECONDS, TOKENS_CACHED_MAX
 
 TOKEN_PURPOSE: Final = "access-token"
 
@@ -29,8 +30,10 @@ _FIND: Final = f"""
     SELECT t.token_digest, c.id::text AS client, c.tenant_id::text, c.live, {ROLE.format("c")}, t.scopes,
            (extract(epoch FROM t.expires_at) * 1000)::bigint AS expires_ms
     FROM access_tokens t JOIN clients c ON c.id = t.client
-    WHERE t.token_digest = ANY ($1::bytea[]) AND t.revoked_at IS NULL AND t.expires_at > now()
-      AND c.revoked_at IS NULL
+    WHERE t.token_digest = ANY ($1::bytea[]) AND t.revoked_at IS NULL AND c.revoked_at IS NULL
+      AND t.expires_at > $2
+      -- A wrong clock gave a token that lasts longer.
+      AND t.expires_at <= $2 + interval '{TOKEN_SECONDS + CLOCK_START_SECONDS_MAX} seconds'
 """
 
 
@@ -75,8 +78,9 @@ class Tokens:
         """Look tokens up. Cached entries of one second expire together, so their look-ups share a
         statement."""
         # From before the statement, so that a revocation during it counts.
-        until = self._services.clock.monotonic() + TOKEN_CACHE_SECONDS
-        rows = await fetch(self._services.pool, _FIND, list(set(digests)))
+        clock = self._services.clock
+        until = clock.monotonic() + TOKEN_CACHE_SECONDS
+        rows = await fetch(self._services.pool, _FIND, list(set(digests)), to_datetime(clock.now_ms()))
         found = {row["token_digest"]: _caller(row) for row in rows}
         for digest in digests:
             self._known.pop(digest, None)

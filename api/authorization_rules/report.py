@@ -8,7 +8,7 @@ one range of a covering index.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import asyncpg
@@ -28,11 +28,11 @@ from api.http.fields import (
     Instant,
     InstantInput,
     ShownAmount,
-    parse_instant,
     shown_instant,
 )
 from api.http.refusals import refusals
-from api.http.validation import Input, View, broken
+from api.http.validation import Input, View
+from api.http.windows import require_bounded, window_of
 from api.operations.call import PathId, ReadCall
 from api.operations.route import new_router
 from api.programmes.routes import require_programme
@@ -91,18 +91,11 @@ class RuleReportQuery(Input):
     @property
     def window(self) -> tuple[datetime, datetime]:
         """Start (inclusive) and end (exclusive)."""
-        begin, end = parse_instant(self.from_), parse_instant(self.to)
-        assert begin is not None, "validated"
-        assert end is not None, "validated"
-        return begin, end
+        return window_of(self.from_, self.to)
 
     @model_validator(mode="after")
     def _bounded(self) -> RuleReportQuery:
-        begin, end = self.window
-        if begin >= end:
-            raise broken("range", "The window must end after it begins.", at="/to")
-        if end - begin > timedelta(days=RULE_REPORT_DAYS_MAX):
-            raise broken("range", f"The window may hold at most {RULE_REPORT_DAYS_MAX} days.", at="/to")
+        require_bounded(self.window, RULE_REPORT_DAYS_MAX)
         return self
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -21,8 +21,9 @@ from api.authorization_rules.conditions import to_engine as to_conditions
 from api.authorization_rules.inputs import Name
 from api.authorization_rules.values import Slug
 from api.cards.controls import ControlInput, to_engine
-from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, InstantInput, example, parse_instant
+from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, InstantInput, example
 from api.http.validation import Input, broken
+from api.http.windows import require_bounded, window_of
 from api.operations.pagination import PageQuery
 from engine.backtests.plan import Change, ControlsChange, Plan, Scope, ScopeType
 from engine.backtests.tally import Direction
@@ -176,19 +177,11 @@ class BacktestInput(Input):
     @property
     def window(self) -> tuple[datetime, datetime]:
         """Start (inclusive) and end (exclusive)."""
-        begin, end = parse_instant(self.from_), parse_instant(self.to)
-        assert begin is not None, "validated"
-        assert end is not None, "validated"
-        return begin, end
+        return window_of(self.from_, self.to)
 
     @model_validator(mode="after")
     def _window(self) -> BacktestInput:
-        begin, end = self.window
-        if begin >= end:
-            raise broken("range", "The window must end after it begins.", at="/to")
-        if end - begin > timedelta(days=BACKTEST_WINDOW_DAYS_MAX):
-            detail = f"The window may hold at most {BACKTEST_WINDOW_DAYS_MAX} days."
-            raise broken("range", detail, at="/to")
+        require_bounded(self.window, BACKTEST_WINDOW_DAYS_MAX)
         return self
 
     @model_validator(mode="after")

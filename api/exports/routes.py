@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
@@ -14,10 +14,11 @@ from api.database.pool import Connection, fetch_row
 from api.exports.columns import ExportKind, Format
 from api.exports.content import address
 from api.http.answers import json_response
-from api.http.fields import Id, Instant, InstantInput, example, parse_instant, shown_instant
+from api.http.fields import Id, Instant, InstantInput, example, shown_instant
 from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
-from api.http.validation import Input, View, broken
+from api.http.validation import Input, View
+from api.http.windows import require_bounded, window_of
 from api.operations.acts import Change, record_act
 from api.operations.call import Call, KeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
@@ -59,18 +60,11 @@ class ExportInput(Input):
     @property
     def window(self) -> tuple[datetime, datetime]:
         """Start (inclusive) and end (exclusive)."""
-        begin, end = parse_instant(self.from_), parse_instant(self.to)
-        assert begin is not None, "validated"
-        assert end is not None, "validated"
-        return begin, end
+        return window_of(self.from_, self.to)
 
     @model_validator(mode="after")
     def _window(self) -> ExportInput:
-        begin, end = self.window
-        if begin >= end:
-            raise broken("range", "The window must end after it begins.", at="/to")
-        if end - begin > timedelta(days=EXPORT_WINDOW_DAYS_MAX):
-            raise broken("range", f"The window may hold at most {EXPORT_WINDOW_DAYS_MAX} days.", at="/to")
+        require_bounded(self.window, EXPORT_WINDOW_DAYS_MAX)
         return self
 
 

@@ -138,14 +138,14 @@ async def page(
     show: Callable[[asyncpg.Record], dict[str, Any]],
     scanned: Mapping[str, Any] | None = None,
     candidates: Candidates | None = None,
-    joins: str = "",
+    joined: bool = False,
     always: str = "true",
 ) -> Response:
     """One page of ``table``.
 
     ``select`` ends before its WHERE and names the table's row ``r``. ``filters`` maps indexed conditions,
     with one ``?`` each, to their values; conditions with ``None`` are left out. ``scanned`` are conditions
-    without an index, and ``joins`` the tables that they need beside ``r``. ``always`` is a condition without
+    without an index. ``joined`` says whether ``select`` joins other tables. ``always`` is a condition without
     a value. ``candidates`` finds the ids of rows for which no single index range exists; ``filters`` is then
     empty. All SQL here is constant: only the choice of conditions varies.
     """
@@ -162,14 +162,12 @@ async def page(
             last = ids[-1] if extra and len(ids) == most else None
             where.add({"r.id = ANY (?::uuid[])": ids, **extra})
         elif extra:
-            last = await _last_scanned(connection, table, where)
-            where.add({"r.id >= ?::uuid": last, **extra})
+            ids, last = await _scan(connection, table, where, extra, query.limit + 1)
+            where.add({"r.id = ANY (?::uuid[])": ids, **extra})
         condition, most = str(where), query.limit + 1
-        if candidates is None and (extra or joins):
+        if joined and candidates is None and not extra:
             # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
-            condition = (
-                f"r.id IN (SELECT r.id FROM {table} r {joins} WHERE {where} ORDER BY r.id DESC LIMIT {most})"
-            )
+            condition = f"r.id IN (SELECT r.id FROM {table} r WHERE {where} ORDER BY r.id DESC LIMIT {most})"
         statement = f"{select} WHERE {condition} ORDER BY r.id DESC LIMIT {most}"
         rows = await connection.fetch(statement, *where.values)
     data, full = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
@@ -178,11 +176,24 @@ async def page(
     return json_response(200, {"data": data, "has_more": True, "next_cursor": last})
 
 
-async def _last_scanned(connection: Connection, table: str, where: Conditions) -> str | None:
-    """The id of the last row that a page looks at, or ``None`` if there are fewer."""
-    ids = f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
-    last: str | None = await connection.fetchval(f"{ids} OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1", *where.values)
-    return last
+async def _scan(
+    connection: Connection, table: str, where: Conditions, extra: Mapping[str, Any], most: int
+) -> tuple[list[str], str | None]:
+    """The ids of the first ``most`` rows that fulfil ``where`` and ``extra``, among those that a page looks
+    at. If there are fewer, also the id of the last row that it has looked at, unless it was the last of
+    all."""
+    looked_at = f"SELECT * FROM {table} r WHERE {where} ORDER BY r.id DESC LIMIT {PAGE_SCAN_MAX}"
+    both = Conditions([], [*where.values])
+    both.add(extra)
+    statement = f"SELECT r.id::text FROM ({looked_at}) r WHERE {both} ORDER BY r.id DESC LIMIT {most}"
+    ids = [row["id"] for row in await connection.fetch(statement, *both.values)]
+    if len(ids) == most:
+        return ids, None
+    end = f"ORDER BY r.id DESC OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1"
+    last: str | None = await connection.fetchval(
+        f"SELECT r.id::text FROM {table} r WHERE {where} {end}", *where.values
+    )
+    return ids, last
 
 
 @dataclass

@@ -200,6 +200,8 @@ async def create_program(given: ProgrammeInput, call: KeyedCall) -> Response:
         command_key=key_of(programme_id),
         config=config,
         decision_secret_sealed=services.vault.seal(SECRET_PURPOSE, secret.encode(), programme_id.encode()),
+        external_ref=given.external_ref,
+        metadata=given.metadata,
     )
     about = About(given.external_ref, given.metadata)
     shown = {"decision_secret": secret} | about.view()

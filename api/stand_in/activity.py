@@ -6,7 +6,7 @@ decision on a card. The operation's description lists the stand-ins that it does
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
@@ -23,12 +23,12 @@ from api.http.fields import (
     InstantInput,
     ShownAmount,
     example,
-    parse_instant,
     shown_instant,
 )
 from api.http.problems import Refusal
 from api.http.refusals import refusals
-from api.http.validation import View, broken
+from api.http.validation import View
+from api.http.windows import require_bounded, window_of
 from api.operations.call import PathId, ReadCall
 from api.operations.pagination import PageQuery
 from api.operations.route import new_router
@@ -66,18 +66,11 @@ class ActivityQuery(PageQuery):
     @property
     def window(self) -> tuple[datetime, datetime]:
         """Start (inclusive) and end (exclusive)."""
-        begin, end = parse_instant(self.from_), parse_instant(self.to)
-        assert begin is not None, "validated"
-        assert end is not None, "validated"
-        return begin, end
+        return window_of(self.from_, self.to)
 
     @model_validator(mode="after")
     def _window(self) -> ActivityQuery:
-        begin, end = self.window
-        if begin >= end:
-            raise broken("range", "The window must end after it begins.", at="/to")
-        if end - begin > timedelta(days=STIP_WINDOW_DAYS_MAX):
-            raise broken("range", f"The window may hold at most {STIP_WINDOW_DAYS_MAX} days.", at="/to")
+        require_bounded(self.window, STIP_WINDOW_DAYS_MAX)
         return self
 
 

@@ -21,7 +21,7 @@ from api.database.pool import Connection, connected
 from api.http.fields import TEXT_PATTERN, Id, Mcc, example
 from api.operations.call import Call
 from api.operations.pagination import Bounds, Candidates, WindowQuery
-from api.transactions.views import STATUS, Kind, Status
+from api.transactions.views import Kind, Status
 from engine.decline import REASONS
 from engine.limits import PAGE_KEYS_MAX
 
@@ -60,6 +60,11 @@ class Plan:
     candidates: Candidates | None = None
 
 
+# As ``STATUS``, without a look at the holds of transactions that cannot lapse: most of those on a page.
+_STATUS: Final = """CASE WHEN r.status NOT IN ('pending', 'partially_cleared') THEN r.status
+    WHEN NOT EXISTS (
+        SELECT FROM holds h WHERE h.id = r.hold_id AND h.state = 'held' AND h.expires_at <= now())
+    THEN r.status WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END"""
 _APPROVED: Final = """(r.decline_reason IS NULL AND r.kind <> 'force_post' AND (r.kind <> 'refund' OR EXISTS (
     SELECT FROM journal p WHERE p.actor_id = r.card_id AND p.seq = r.seq AND p.kind <> 'present')))"""
 _DIRECT: Final = {
@@ -73,7 +78,7 @@ _OTHERS: Final = {
     "cardholder_id": "r.cardholder_id = ?::uuid",
     "programme_id": "r.programme_id = ?::uuid",
     "mcc": "r.mcc = ?",
-    "status": f"{STATUS} = ?",
+    "status": f"{_STATUS} = ?",
     "kind": "r.kind = ?",
     "decision": f"CASE WHEN r.decline_reason IS NOT NULL THEN 'declined' WHEN {_APPROVED} THEN 'approved' END"
     " = ?",

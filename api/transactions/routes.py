@@ -65,7 +65,7 @@ async def list_transactions(query: Annotated[TransactionsQuery, Query()], call: 
         filters=plan.filters,
         scanned=plan.scanned,
         candidates=plan.candidates,
-        joins="LEFT JOIN holds h ON h.id = r.hold_id",
+        joined=True,
         show=show,
     )
 

@@ -19,7 +19,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     seq: int
     at_ms: int
     kind: str
-    command_key: bytes
     command: str
     inputs: str | None
     decision: str | None

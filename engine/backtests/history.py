@@ -12,7 +12,7 @@ only the second run gets as far as the endpoint of a delegated programme, the en
 from __future__ import annotations
 
 from collections import ChainMap
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,8 +21,9 @@ from engine.authorization.effects import Effect, HoldLapsed, HoldPlaced
 from engine.authorization.executed import CommandContext, apply, lapse_expired_holds
 from engine.backtests.entry import Entry
 from engine.backtests.messages import adapted, is_unsent
-from engine.backtests.plan import ChangedRules, Plan, changed_controls
+from engine.backtests.plan import ChangedRules, Plan, added_controls, changed_controls
 from engine.backtests.tally import Direction, Flip, Tally
+from engine.backtests.unaffected import is_approved_alike, is_unaffected
 from engine.backtests.velocities import CardPast, Pasts, use_velocities
 from engine.cards.account import Account, resize_hold
 from engine.cards.card import Card
@@ -70,6 +71,14 @@ class _Made(msgspec.Struct, frozen=True, gc=False):
     decision: Decision
 
 
+class _ChangedControls(NamedTuple):
+    """The controls of a card, the changed ones, and those of them that the change adds."""
+
+    recorded: tuple[Control, ...]
+    changed: tuple[Control, ...]
+    added: tuple[Control, ...]
+
+
 class History:
     """The history of the cards of one account. Give it every command to ``live``, in order."""
 
@@ -87,8 +96,7 @@ class History:
         """Authorizations that the second run declined and the recorded run approved."""
         self._config: ProgrammeConfig | None = None
         """The version of the last decision, probably also that of the next one."""
-        self._controls: dict[str, tuple[tuple[Control, ...], tuple[Control, ...]]] = {}
-        """For each card its controls, and the changed ones."""
+        self._controls: dict[str, _ChangedControls] = {}
         self._rules: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...], RuleSet]] = {}
         """For each card the rules of its programme, its own, and those of them in force."""
         self._changed_rules = ChangedRules(plan.change)
@@ -128,7 +136,7 @@ class History:
         if self._changed is not None:
             after = self._decide_apart(command, entry, made)
         elif in_window:
-            second = self._second_decision(command, entry, made.context, made)
+            second = self._affected(command, entry, made)
             after = after if second is None else second.decision
             if second is not None and not _same_effects(made.decision, second.decision):
                 self._changed = self._recorded.copy()
@@ -191,8 +199,15 @@ class History:
             self._changed.skip(entry.card_id)
             return None
         context = self._twin(command, entry, made.context)
-        second = self._second_decision(command, entry, context, made)
-        assert second is not None, "runs that differ decide separately"
+        lapsed = lapse_expired_holds(context, entry.at_ms)
+        card, controls = made.context.card, self._controls_of(context.card)
+        rules = self._changed_rules_of(context.card, made.context.rules)
+        if not (rules.active or rules.shadow) and is_approved_alike(
+            command, made.inputs, made.decision, card, context, controls
+        ):
+            second = _Made(context, lapsed, made.inputs, made.decision)
+        else:
+            second = self._second_decision(command, entry, context, lapsed, made)
         self._apply_second(command, entry, second, made.decision)
         return second.decision
 
@@ -209,19 +224,28 @@ class History:
             context.past,
         )
 
+    def _affected(self, command: Authorize, entry: Entry, made: _Made) -> _Made | None:
+        """The decision under the change while both runs have one state; ``None`` if it is unaffected."""
+        context = made.context
+        controls = self._controls_of(context.card)
+        rules = self._changed_rules_of(context.card, context.rules)
+        if controls is context.card.controls and rules is context.rules:
+            return None
+        if self._is_unaffected(command, made, rules):
+            return None
+        return self._second_decision(command, entry, context, made.lapsed, made)
+
     def _second_decision(
-        self, command: Authorize, entry: Entry, context: CommandContext, made: _Made
-    ) -> _Made | None:
-        """The decision under the change. While both runs have one state, ``context`` is that of the recorded
-        run, and a decision that the change does not affect is ``None``."""
+        self,
+        command: Authorize,
+        entry: Entry,
+        context: CommandContext,
+        lapsed: tuple[HoldLapsed, ...],
+        made: _Made,
+    ) -> _Made:
+        """The decision under the change in the state of ``context``."""
         controls = self._controls_of(context.card)
         rules = self._changed_rules_of(context.card, made.context.rules)
-        if self._changed is None:
-            if controls is context.card.controls and rules is made.context.rules:
-                return None
-            lapsed = made.lapsed
-        else:
-            lapsed = lapse_expired_holds(context, entry.at_ms)
         past = self._past_of(context, made) if rules.velocities else None
         context = replace(context, rules=rules, past=past)
         inputs = decision_inputs(context, entry.at_ms, lapsed, command)
@@ -232,6 +256,14 @@ class History:
         if must_call_endpoint(command, inputs, rules):
             inputs = replace(inputs, endpoint_result=EndpointResult("approved"))
         return _Made(context, lapsed, inputs, authorize(command, inputs, rules))
+
+    def _is_unaffected(self, command: Authorize, made: _Made, rules: RuleSet) -> bool:
+        """Whether the change certainly leaves a recorded decision as it is. Both runs have one state."""
+        card = made.context.card
+        added = NO_RULES if rules is made.context.rules else self._changed_rules.added
+        past = self._past_of(made.context, made) if added.velocities else None
+        controls = self._controls[card.id].added
+        return is_unaffected(command, made.inputs, made.decision, controls, added, past, card.created_ms)
 
     def _past_of(self, context: CommandContext, made: _Made) -> CardPast:
         """The past of the second run. While both runs have one state, it has the recorded values."""
@@ -262,14 +294,15 @@ class History:
     def _controls_of(self, card: Card) -> tuple[Control, ...]:
         """The controls of ``card`` under the change."""
         known = self._controls.get(card.id)
-        if known is None or known[0] is not card.controls:
+        if known is None or known.recorded is not card.controls:
             plan = self._plan
             covered = plan.scope.covers(card)
             changed = changed_controls(card.controls, plan.change) if covered else card.controls
             if changed == card.controls:
                 changed = card.controls
-            known = self._controls[card.id] = (card.controls, changed)
-        return known[1]
+            added = added_controls(card.controls, changed)
+            known = self._controls[card.id] = _ChangedControls(card.controls, changed, added)
+        return known.changed
 
     def _apply_second(self, command: Authorize, entry: Entry, made: _Made, recorded: Decision) -> None:
         """Apply a decision of the second run, whose recorded counterpart is ``recorded``."""
@@ -332,7 +365,7 @@ class History:
             known = self._changed.cards[entry.card_id].known
             second = adapted(command, context.original, known, self._unsent, self._plan.assume_presented)
         applied = apply_follow_up(command, context, entry.at_ms)
-        self._recorded.record(entry.card_id, entry.command_key, applied.effects, applied.authorization_id)
+        self._recorded.record(entry.card_id, command.command_key, applied.effects, applied.authorization_id)
         if self._changed is None:
             self._follow_past(entry, applied, context)
         elif second is None:
@@ -340,7 +373,9 @@ class History:
         else:
             context = self._twin(second, entry, context)
             applied = apply_follow_up(second, context, entry.at_ms)
-            self._changed.record(entry.card_id, entry.command_key, applied.effects, applied.authorization_id)
+            self._changed.record(
+                entry.card_id, command.command_key, applied.effects, applied.authorization_id
+            )
             self._follow_past(entry, applied, context)
 
     def _follow_past(self, entry: Entry, applied: AppliedFollowUp, context: CommandContext) -> None:
@@ -350,7 +385,7 @@ class History:
 
     def _issue(self, command: CreateCard, entry: Entry) -> None:
         executed = self._recorded.issue(command, entry.at_ms)
-        self._recorded.record(entry.card_id, entry.command_key, executed.effects, None)
+        self._recorded.record(entry.card_id, command.command_key, executed.effects, None)
         if self._pasts is not None:
             self._pasts.issue(command)
         if self._changed is not None:
@@ -362,7 +397,7 @@ class History:
         executed = execute(command, context, entry.at_ms)
         if not executed.journaled:
             raise MismatchError(command.id)
-        self._recorded.record(entry.card_id, entry.command_key, executed.effects, executed.authorization_id)
+        self._recorded.record(entry.card_id, command.command_key, executed.effects, executed.authorization_id)
         if self._changed is None:
             return
         if not is_unsent(context.original, self._unsent):
@@ -387,7 +422,7 @@ def _apply(
     """Apply the effects of a decision to the state of its run; returns its authorization and the effects."""
     authorization_id, effects = decision_effects(command, made.decision, made.inputs, made.context)
     apply(made.context, made.lapsed, effects)
-    state.record(entry.card_id, entry.command_key, effects, authorization_id)
+    state.record(entry.card_id, command.command_key, effects, authorization_id)
     return authorization_id, effects
 
 

@@ -18,6 +18,7 @@ _ACCOUNT_VERSION: Final = 18
 """Index of ``account_version`` in stored inputs, without the number of their layout."""
 _LAYOUTS_MAX: Final = 1_000
 """The first member of inputs is the number of their layout or, in the first layout, an instant."""
+_NEVER: Final = 2**63
 _CONTINUES: Final = 4
 _LATER: Final = 5
 
@@ -86,7 +87,20 @@ class CommandQueues:
         # A decision that saw a later version of the account follows the commands that made it.
         present = [(head.at_ms, rank) for head, rank in zip(heads, ranks, strict=True) if rank != _LATER]
         first = min(present) if present else (min(head.at_ms for head in heads), _LATER)
-        return next(head for head, rank in zip(heads, ranks, strict=True) if (head.at_ms, rank) == first)
+        equal = [head for head, rank in zip(heads, ranks, strict=True) if (head.at_ms, rank) == first]
+        return equal[0] if len(equal) == 1 else min(equal, key=self._due)
+
+    def _due(self, head: Entry) -> int:
+        """The version of the account at which ``head`` follows at the latest: the next decision of its card
+        in this millisecond saw the version after it."""
+        changes = 0
+        for entry in self._waiting[head.card_id]:
+            if entry.at_ms != head.at_ms:
+                break
+            if entry.inputs is not None:
+                return account_version(entry.inputs) - changes
+            changes += entry.concerns_account
+        return _NEVER
 
     def _rank(self, head: Entry, version: int) -> int:
         """The order in one millisecond: commands that do not concern the account, declines that saw this

@@ -67,6 +67,8 @@ class ChangedRules:
 
     def __init__(self, change: Change) -> None:
         self._added = change.add_rules
+        self.added = rule_set(change.add_rules)
+        """The rules that the change adds."""
         self._removed = {*change.remove_rules, *(rule.id for rule in change.add_rules)}
         self._sets: dict[tuple[RuleName, ...], RuleSet] = {}
 
@@ -83,6 +85,11 @@ class ChangedRules:
             ordered = sorted((*kept, *self._added), key=lambda rule: _SCOPES.index(rule.scope))
             found = self._sets[recorded.versions] = recorded if same else rule_set(ordered)
         return found
+
+
+def added_controls(controls: tuple[Control, ...], changed: tuple[Control, ...]) -> tuple[Control, ...]:
+    """Those of ``changed`` that are not among ``controls``."""
+    return tuple(each for each in changed if each not in controls)
 
 
 def changed_controls(controls: tuple[Control, ...], change: Change) -> tuple[Control, ...]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from engine.commands import Authorize
-from engine.controls import ControlInput, kind_of
+from engine.controls import Control, ControlInput, kind_of
 from engine.decision import risk
 from engine.decision.amounts import affordable_minor, authorized_minor, available_minor, stands_in
 from engine.decision.inputs import Inputs, cvv2_failures_on
@@ -43,7 +43,7 @@ def purchase_rules(
     declines is added to ``matched``."""
     return (
         verification_rules(command, inputs, day, trace)
-        or _control_rules(command, inputs, day, trace)
+        or control_rules(command, inputs, inputs.controls, day, trace)
         or (_authorization_rules(command, inputs, rules, points, trace, matched) if rules.active else None)
         or _risk_rule(points, trace)
         or _funds_rule(command, inputs, trace)
@@ -198,8 +198,11 @@ def _currency_rule(command: Authorize, inputs: Inputs, trace: list[TraceStep]) -
     return None if passed else "currency_not_supported"
 
 
-def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[TraceStep]) -> str | None:
-    if not inputs.controls:
+def control_rules(
+    command: Authorize, inputs: Inputs, controls: tuple[Control, ...], day: str, trace: list[TraceStep]
+) -> str | None:
+    """The rules of ``controls``: those of ``inputs`` in a decision."""
+    if not controls:
         return None
     same_day = day == inputs.day
     control_input = ControlInput(
@@ -211,7 +214,7 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Tra
         inputs.day_amount_minor if same_day else 0,
         authorized_minor(inputs) if inputs.rules else 0,
     )
-    for control in inputs.controls:
+    for control in controls:
         if inputs.original is not None and control.skips_increments:
             trace.append(TraceStep(kind_of(control), "skip"))
             continue

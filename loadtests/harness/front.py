@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from loadtests.generators.http import Api
@@ -41,6 +43,11 @@ async def signed_in(run: Mapping[str, Any], stack: AsyncExitStack) -> Api:
 def address_of(run: Mapping[str, Any]) -> Address:
     """Where the installation with this ``run.json`` speaks ISO 8583."""
     return run["iso8583"]["host"], run["iso8583"]["port"]
+
+
+def dsn_of(var_dir: Path) -> str:
+    """The address of the installation's database."""
+    return str(json.loads((var_dir / "servers.json").read_bytes())["database_url"])
 
 
 def labels_of(processes: Mapping[str, int], supervisor: int) -> dict[int, str]:

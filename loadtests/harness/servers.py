@@ -11,13 +11,14 @@ from typing import IO, Any, Self
 import msgspec
 
 from loadtests.generators.http import Api
+from loadtests.generators.journals import fill
 from loadtests.generators.rest import issue_cards, issue_delegated_cards
 from loadtests.generators.wire import Address
 from loadtests.generators.workload import CONTROLS, FUNDS, SALE, Card
 from loadtests.harness.checkout import Checkout
 from loadtests.harness.children import Helper, Installation
 from loadtests.harness.earlier import EarlierServers
-from loadtests.harness.front import address_of, labels_of, ray_address, signed_in
+from loadtests.harness.front import address_of, dsn_of, labels_of, ray_address, signed_in
 from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import command_line, tree
 from loadtests.harness.rivals import RivalProcesses, start_rivals
@@ -45,6 +46,8 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     rival_connections: int = 16
     """Database connections of one rival, over all its processes; where calls are batched or pipelined, a few
     do (``loadtests.harness.rivals``)."""
+    relived_decisions: int = 0
+    """Decisions in the history of further cards, for back-tests."""
     far_ms: float = 0.0
     """Delay added to every round trip to the database, in milliseconds; 0 = none."""
 
@@ -80,6 +83,8 @@ class BenchServers:
         self.capped_ids: list[str] = []
         self.ample_ids: list[str] = []
         self.tight_ids: list[str] = []
+        self.relived_programme = ""
+        """The programme of the cards with histories for back-tests."""
         self.ours: System
         self.start_seconds = 0.0
         """Time from the start command until the installation served."""
@@ -142,6 +147,10 @@ class BenchServers:
             self.capped_ids = await issue_cards(self.api, self.plan.capped_cards, CONTROLS)
             past = {"cards": self.capped_ids, "sale": SALE, "sales": self.plan.capped_sales}
             await self.inside.ask("make_history", **past)
+        if self.plan.relived_decisions:
+            self.relived_programme = await fill(
+                dsn_of(self.var_dir), card_ids[0], self.plan.relived_decisions
+            )
         self.meter = await self.helper(errors, "ops.bench.meter", str(self.var_dir))
         self.rivals = await start_rivals(self, errors)
         await self._describe()

@@ -28,7 +28,7 @@ from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
 from ops.audit.presentments import PRESENTMENTS
 from ops.audit.replacements import REPLACEMENTS
-from ops.audit.replay import replay_cards, rows_agree
+from ops.audit.replay import replay, rows_agree
 from ops.audit.stand_in import STAND_IN
 from ops.audit.transfers import TRANSFERS
 from ops.audit.webhooks import WEBHOOKS
@@ -155,13 +155,13 @@ async def _replay(connection: Connection) -> tuple[Finding, Finding]:
     commands, cards = 0, 0
     different: list[str] = []
     deviating: list[str] = []
-    async for replayed in replay_cards(connection):
-        commands += replayed.commands
-        cards += 1
-        if replayed.differs_at is not None:
-            different.append(f"{replayed.card_id}/{replayed.differs_at}")
-        elif not await rows_agree(connection, replayed):
-            deviating.append(replayed.card_id)
+    async for unit in replay(connection):
+        commands += unit.commands
+        cards += len(unit.state.cards)
+        if unit.differs_at is not None:
+            different.append(unit.differs_at)
+            continue
+        deviating += [id_ for id_ in unit.state.cards if not await rows_agree(connection, unit, id_)]
     return (
         Finding(_SAME_ANSWERS, commands, len(different), tuple(different[:EXAMPLES_MAX])),
         Finding(_SAME_STATE, cards, len(deviating), tuple(deviating[:EXAMPLES_MAX])),

@@ -18,6 +18,8 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
+from actors.settings import Settings
+from actors.vault import Vault
 from engine.ids import shard_of
 from ops.chaos.environment.clocks import MovedClocks
 from ops.chaos.environment.disk import DiskVolume
@@ -25,6 +27,7 @@ from ops.chaos.environment.processes import descendants, gone, pids_by_role
 from ops.chaos.environment.proxy import Proxy
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.traffic.canaries import Canaries, master_key
+from ops.chaos.traffic.card_lives import CardLife
 from ops.chaos.traffic.delegated_programme import (
     BUDGET,
     FLAPPING_BUDGET,
@@ -36,11 +39,12 @@ from ops.chaos.traffic.idempotent_callers import Account, IdempotentCallers
 from ops.chaos.traffic.issuing import new_cards, new_product, plastics
 from ops.chaos.traffic.shoppers import Crowd, Plastic, Terminal
 from ops.chaos.traffic.webhook_receiver import WebhookReceiver
+from ops.database.clients import create_client
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.histories.operations import Operation
 from ops.supervision.running_installation import RunningError, RunningInstallation
-from stanchion import Client
+from stanchion import AsyncClient, Client
 
 RECOVERY_SECONDS_MAX: Final = 30.0
 START_ATTEMPTS: Final = 3
@@ -84,6 +88,8 @@ class Rig:
         self.budgeted_terminals: list[Terminal] = []
         self.receiver = WebhookReceiver()
         self.canaries = Canaries()
+        self.card_life: CardLife
+        """A cardholder with operations that shoppers never send."""
         self._background: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -139,6 +145,8 @@ class Rig:
         self._stack.push_async_callback(self.callers.close)
         await self.callers.open()
         await self._set_up_canaries(mine, theirs)
+        self.card_life = await self._new_card_life()
+        self._stack.push_async_callback(self.card_life.close)
         address = (self.record["iso8583"]["host"], self.record["iso8583"]["port"])
         async with self.connection() as connection:
             cards = await plastics(connection, self.var_dir, [*managed, *flapping, *gateway, *budgeted])
@@ -169,6 +177,27 @@ class Rig:
     def _canary(self, programme_id: str) -> str:
         with self.client() as api:
             return new_cards(api, programme_id, 1, funds=FUNDS)[0]
+
+    async def _new_card_life(self) -> CardLife:
+        owner = self.tenants()[0]
+        async with self.connection() as connection:
+            revealing = await create_client(
+                connection,
+                Vault.from_settings(Settings.load(var_dir=self.var_dir)),
+                tenant=owner["name"],
+                mode="test",
+                role="user",
+                operator="chaos",
+                scopes=("cards:reveal",),
+            )
+        card_id = await asyncio.to_thread(self._canary, self._managed)
+        base_url = self.record["base_url"]
+        return CardLife(
+            AsyncClient(base_url, owner["client_id"], owner["client_secret"]),
+            AsyncClient(base_url, revealing.client_id, revealing.client_secret),
+            card_id,
+            partial(self.canaries.add_secret, "a page's token"),
+        )
 
     def _issue(self) -> tuple[list[str], list[str], Account, Account]:
         """Issue cards of a managed and of a gateway programme, and create the accounts of two tenants with
@@ -221,7 +250,12 @@ class Rig:
         await self.further_crowd.begin(self.further_crowd.terminals[:-FURTHER_CARDS])
         await self.callers.begin()
         await self.canaries.run_once()
-        work = (self.flapping.flap(random.Random(self._seed)), self.canaries.run_forever())
+        await self.card_life.run_once()
+        work = (
+            self.flapping.flap(random.Random(self._seed)),
+            self.canaries.run_forever(),
+            self.card_life.run_forever(),
+        )
         self._background = [asyncio.create_task(each) for each in work]
 
     async def end(self) -> None:

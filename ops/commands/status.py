@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -76,7 +77,9 @@ def status(var_dir: Path, http: httpx2.Client | None = None) -> Status:
         "since": datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "addresses": _addresses(run),
     }
-    with http or httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as port:
+    # The default context knows the authorities of SSL_CERT_FILE, which ``trust_env=False`` leaves out.
+    verify = ssl.create_default_context()
+    with http or httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=False, verify=verify) as port:
         try:
             missing = _missing(port.get(run["metrics_url"].removesuffix("/metrics") + "/readyz").text)
             figures = _figures(port.get(run["metrics_url"]).text)

@@ -30,6 +30,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "head": {"storage": {"className": "fast"}},
         "image": {"tag": "0.1.0-1"},
         "tls": {"existingSecret": "stanchion-tls"},
+        "metrics": {"tls": {"existingSecret": "stanchion-metrics-tls"}},
         "links": {"existingSecret": "stanchion-links", "ports": [8600, 8601]},
         "ingress": {
             "enabled": True,
@@ -39,7 +40,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         },
         "monitoring": {
             "labels": {"release": "monitoring"},
-            "serviceMonitor": {"enabled": True},
+            "serviceMonitor": {"enabled": True, "tlsConfig": {"serverName": "metrics.example.com"}},
             "prometheusRule": {"enabled": True, "runbookBase": "https://example.com/stanchion/"},
         },
     },

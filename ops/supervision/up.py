@@ -107,9 +107,9 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
         (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
         settings = _with_ports(with_local_egress(settings))
         vault = Vault.from_settings(settings)
-        ServerTls.from_settings(
-            settings
-        )  # the API servers read the TLS files; errors in them are reported here
+        # The processes read the TLS files; errors in them are reported here.
+        ServerTls.from_settings(settings)
+        ServerTls.of_metrics(settings)
         _check_links(settings)
         servers = Servers(settings)
         configure(settings.var_dir, settings.log_level, "supervisor")

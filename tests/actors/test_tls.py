@@ -218,6 +218,20 @@ def test_settings_with_files_mean_https(files: Files) -> None:
     assert settings.vision_address.startswith("https://")
 
 
+def test_metrics_port_has_files_of_its_own(files: Files) -> None:
+    settings = Settings.load(metrics_tls_cert_file=files.certificate, metrics_tls_key_file=files.key)
+    assert ServerTls.of_metrics(settings) is not None
+    assert ServerTls.from_settings(settings) is None
+    assert (settings.metrics_scheme, settings.web_scheme) == ("https", "http")
+    files.key.write_bytes(b"hello")
+    with pytest.raises(
+        SettingsError, match=r"^STANCHION_METRICS_TLS_CERT_FILE, STANCHION_METRICS_TLS_KEY_FILE: "
+    ):
+        ServerTls.of_metrics(settings)
+    with pytest.raises(SettingsError, match=r"STANCHION_METRICS_TLS_KEY_FILE: .* set together"):
+        Settings.load(metrics_tls_cert_file=files.certificate)
+
+
 @pytest.mark.parametrize("given", ["tls_cert_file", "tls_key_file"])
 def test_certificate_without_key_is_refused(files: Files, given: str) -> None:
     with pytest.raises(SettingsError, match=r"STANCHION_TLS_KEY_FILE: .* set together"):

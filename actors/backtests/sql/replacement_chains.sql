@@ -6,4 +6,5 @@ WITH RECURSIVE chains (unit, id) AS (
         SELECT replacement_id AS id FROM card_replacements WHERE card_id = c.id
         UNION ALL SELECT card_id FROM card_replacements WHERE replacement_id = c.id) r
 )
-SELECT h.unit::text, h.id::text, c.card_product_id::text FROM chains h JOIN cards c ON c.id = h.id ORDER BY h.id
+SELECT h.unit::text, h.id::text, c.card_product_id::text, coalesce(u.seq, 0) AS commands
+FROM chains h JOIN cards c ON c.id = h.id LEFT JOIN card_usage u ON u.card_id = h.id ORDER BY h.id

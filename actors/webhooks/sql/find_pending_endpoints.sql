@@ -1,5 +1,5 @@
--- At most $2 endpoints with pending deliveries, in the order of their ids, after $1; and whether the oldest delivery of each is due at
--- $3 (null: by the database's own clock). The query skips from endpoint to endpoint, so a million deliveries of one endpoint cost one
+-- At most $2 endpoints with pending deliveries, in the order of their ids, after $1; and whether the oldest delivery of each is due; $3 is
+-- the expected time. The query skips from endpoint to endpoint, so a million deliveries of one endpoint cost one
 -- step.
 WITH RECURSIVE waiting (endpoint_id, next_attempt_at, step) AS (
     (
@@ -17,4 +17,4 @@ WITH RECURSIVE waiting (endpoint_id, next_attempt_at, step) AS (
     ) further
     WHERE waiting.step < $2::int
 )
-SELECT endpoint_id::text, next_attempt_at <= coalesce($3::timestamptz, now()) AS due FROM waiting
+SELECT endpoint_id::text, next_attempt_at <= bounded_now($3) AS due FROM waiting

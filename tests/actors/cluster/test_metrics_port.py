@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
+import trustme
 from aiohttp import web
 
 from actors.cluster.metrics_port import MetricsPort
 from actors.connections import ConnectionLimits, ConnectionTable
+from actors.tls import ServerTls
 
 SECONDS_MAX = 60.0
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -26,13 +30,13 @@ class ManualClock:
 
 
 @asynccontextmanager
-async def port(table: ConnectionTable) -> AsyncIterator[int]:
+async def port(table: ConnectionTable, tls: ServerTls | None = None) -> AsyncIterator[int]:
     async def page(_request: web.Request) -> web.Response:
         return web.Response(text="up 1\n")
 
     app = web.Application()
     app.router.add_get("/metrics", page)
-    serving = MetricsPort(app, table)
+    serving = MetricsPort(app, table, tls)
     await serving.start("127.0.0.1", 0)
     try:
         async with asyncio.timeout(SECONDS_MAX):
@@ -51,6 +55,31 @@ async def test_each_connection_carries_one_request() -> None:
             assert text.startswith(b"HTTP/1.1 200 ")
             assert text.endswith(b"up 1\n")
             writer.close()
+
+
+async def test_page_is_served_over_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("metrics.test")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    table = ConnectionTable(ConnectionLimits())
+    async with port(table, ServerTls(certificate, key)) as number:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", number, ssl=client, server_hostname="metrics.test"
+            )
+            writer.write(GET)
+            assert (await reader.read()).endswith(b"up 1\n")
+            writer.close()
+        # Plain HTTP gets no answer.
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        writer.write(GET)
+        with suppress(ConnectionError):
+            assert b"200" not in await reader.read()
+        writer.close()
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /met", GET[:-2] + b"Content-Length: 9\r\n\r\nx"])

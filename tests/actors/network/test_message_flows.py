@@ -99,7 +99,7 @@ async def test_request_fails_if_the_connection_stays_lost() -> None:
     await network.stop()
 
 
-async def test_late_answer_decides_a_failed_spend() -> None:
+async def test_late_decline_decides_a_failed_spend() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20)
     await network.accept([spend()])
@@ -135,10 +135,19 @@ async def test_request_without_an_answer_is_reversed() -> None:
     content = read(reversal)
     assert isinstance(content, ReversalNotice)
     assert (len(content.references), content.remaining_minor) == (2, None)
-    # The late approval decides the row, but adds nothing to the amount to present.
+    await network.stop()
+
+
+async def test_late_approval_leaves_the_spend_failed() -> None:
+    """Its reversal is on its way."""
+    transport, store = FakeTransport(), MemorySimulationStore()
+    network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20)
+    await network.accept([spend()])
+    await until(lambda: len(transport.sent) == 2)
     transport.answer(0, "00")
-    await until(lambda: store.states == ["sent", "failed", "decided"])
-    assert store.changes[2].increase is None
+    transport.answer(1, "00")
+    await until(lambda: not network.is_active(store.simulations[0]))
+    assert store.states == ["sent", "failed"]
     await network.stop()
 
 

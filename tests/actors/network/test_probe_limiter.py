@@ -88,6 +88,17 @@ async def test_flood_of_unknown_numbers_gets_59_and_valid_cards_are_approved(
         assert (counts.unknown_cards, counts.limited) == (5_000, 5_000 - PROBES_BURST)
 
 
+async def test_links_have_separate_limits_for_all_their_addresses(card_secrets: CardSecrets) -> None:
+    probes = ProbeLimiter(Clock(), burst=1)
+    answers: dict[str, list[str]] = {}
+    for link in ("first", "second"):
+        async with running_edge(card_secrets, probes=probes, link=link) as harness, harness.peer() as peer:
+            sent = [request(stan, de2=unknown_number(stan)) for stan in (1, 2)]
+            answers[link] = [(await peer.ask(each)).fields[39] for each in sent]
+    assert answers == {"first": ["14", "59"], "second": ["14", "59"]}
+    assert {source for source, _ in probes._buckets} == {"link first", "link second"}
+
+
 async def test_answers_beyond_the_limit_are_delayed(card_secrets: CardSecrets) -> None:
     probes = ProbeLimiter(Clock(), burst=1)
     async with (

@@ -82,9 +82,13 @@ async def test_change_of_controls_records_both_lists(host: TestHost, cluster: Cl
 
 
 async def test_new_card_and_new_programme_are_recorded_as_a_whole(host: TestHost, cluster: Cluster) -> None:
-    await carry_out(host, create_programme(7), "create_program")
-    await carry_out(host, create_card(7, programme_id=ADMIN.id), "create_card")
+    about: dict[str, Any] = {"external_ref": "crm-7", "metadata": {"team": "north"}}
+    new = msgspec.structs.replace(create_programme(7), **about)
+    await carry_out(host, new, "create_program")
+    await carry_out(host, create_card(7, programme_id=ADMIN.id, **about), "create_card")
     programme, card = recorded(cluster)
+    for row in (programme, card):
+        assert {name: row["after"][name] for name in about} == about
     assert (programme["object_kind"], programme["object_id"]) == ("programme", create_programme(7).id)
     assert programme["before"] is None
     assert programme["after"]["name"] == create_programme(7).config.name

@@ -54,7 +54,7 @@ def read_clock(role: HostRole, monkeypatch: pytest.MonkeyPatch, offset_ms: int) 
         return await right(journal) + offset_ms
 
     monkeypatch.setattr(journal, "now_ms", wrong)
-    return role._read_clock()
+    return role._clock_reader.step()
 
 
 async def test_host_decides_nothing_while_the_clock_of_the_database_is_wrong(

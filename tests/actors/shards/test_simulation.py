@@ -51,7 +51,7 @@ from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Done, Granted, NotExecuted, Problem, Reply, WireAnswer
 from engine.rules.evaluate import RecordedPast, RuleSet, recorded_rules
 from engine.rules.model import Rule
-from tests.support.actors.shards.simulation import ADMIN, CARDS, ClientRecord, Installation
+from tests.support.actors.shards.simulation import ADMIN, ClientRecord, Installation
 from tests.support.actors.shards.virtual_time import run
 
 CHAOS = os.environ.get("STANCHION_CHAOS") == "1"
@@ -124,6 +124,12 @@ def test_simulations_cover_every_kind_of_event() -> None:
         seen |= Counter(f"stand-in {row['rule']}" for row in installation.store.stand_ins.rows.values())
         matches = installation.store.rule_matches.rows.values()
         seen |= Counter(f"rule match, {'shadow' if row['shadow'] else 'active'}" for row in matches)
+        seen["replacements"] += len(installation.store.card_replacements.rows)
+        seen["purchases of replacements"] += sum(
+            row["decline_reason"] is None and row["kind"] == "purchase"
+            for row in installation.store.transactions.rows.values()
+            if any(row["card_id"] in ids[1:] for ids in installation.card_ids.values())
+        )
         seen["rule versions"] += len(installation.store.rule_versions)
         seen["outages ended"] += sum(
             row["ended_at"] is not None for row in installation.store.outages.rows.values()
@@ -178,9 +184,14 @@ def journal_of(store: MemoryStore, actor_id: str) -> list[Row]:
     return sorted(rows, key=lambda row: int(row["seq"]))
 
 
+def issues_of(store: MemoryStore) -> list[Row]:
+    """The issues of all cards."""
+    return [row for row in store.journal.rows.values() if row["kind"] == "create_card"]
+
+
 def one_order(installation: Installation) -> None:
     """``seq`` has no gaps, and epochs never decrease along it (G2)."""
-    for actor_id in (ADMIN.id, *(card.id for card in CARDS)):
+    for actor_id in (ADMIN.id, *(id_ for ids in installation.card_ids.values() for id_ in ids)):
         rows = journal_of(installation.store, actor_id)
         assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
         assert all(before["epoch"] <= after["epoch"] for before, after in pairwise(rows))
@@ -195,10 +206,11 @@ def real_time(installation: Installation) -> None:
         began[command_key] = min(record.began, began.get(command_key, record.began))
         if record.reply is not None and record.ended is not None:
             ended[command_key] = min(record.ended, ended.get(command_key, record.ended))
-    for card in CARDS:
-        keys = [row["command_key"] for row in journal_of(installation.store, card.id)]
+    for card_id in (id_ for ids in installation.card_ids.values() for id_ in ids):
+        keys = [row["command_key"] for row in journal_of(installation.store, card_id)]
         latest_start = 0.0
-        for command_key in keys:
+        # A replacement is issued by the command on its predecessor.
+        for command_key in (each for each in keys if each in began):
             assert ended.get(command_key, float("inf")) >= latest_start
             latest_start = max(latest_start, began[command_key])
 
@@ -210,9 +222,9 @@ def replay_equals_state(installation: Installation) -> None:
     configs = {
         after.config.version: after.config for after in replayed_programme(journal_of(store, ADMIN.id))
     }
-    for card in CARDS:
-        versions = _replay(store, journal_of(store, card.id), configs)
-        records = [each for each in installation.records if target_of(each.command) == card.id and each.reply]
+    for ids in installation.card_ids.values():
+        versions = _replay(store, ids, configs)
+        records = [each for each in installation.records if target_of(each.command) in ids and each.reply]
         for read in records:
             if isinstance(read.command, ReadBalance) and isinstance(read.reply, Done):
                 acknowledged = (
@@ -240,15 +252,20 @@ def replayed_programme(rows: list[Row]) -> list[Programme]:
 
 
 def observed_values_are_true(
-    rules: RuleSet, inputs: Inputs, known: AuthorizationIndex, began: dict[str, int]
+    rules: RuleSet,
+    inputs: Inputs,
+    of_account: list[AuthorizationIndex],
+    of_card: list[AuthorizationIndex],
+    began: dict[str, int],
 ) -> None:
-    """Each velocity of a decision equals a recount of all purchases before it. ``began`` has the instants of
-    authorizations and increments."""
+    """Each velocity of a decision equals a recount of all purchases before it. ``of_card`` includes those of
+    the replaced card. ``began`` has the instants of authorizations and increments."""
     assert inputs.rules_in_force is not None
     for velocity, observed in zip(rules.velocities, inputs.rules_in_force.observed, strict=True):
         since_ms = inputs.now_ms - 10_000 if velocity.window == "PT10S" else 0
         count = amount_minor = 0
-        for each in known:
+        indexes = of_card if velocity.of == "card" else of_account
+        for each in (each for index in indexes for each in index):
             if each.kind not in ("purchase", "force_post") or each.decline_reason is not None:
                 continue
             net_minor = each.approved_minor - each.reversed_minor
@@ -262,28 +279,30 @@ def observed_values_are_true(
         assert observed.value == (count if velocity.measure == "count" else amount_minor)
 
 
-def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
-    """Replay a card's journal; returns the version of its balance after each command."""
+def _replay(store: MemoryStore, ids: list[str], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
+    """Replay the journal of a card and its replacement, in the order of the commits; returns the version of
+    their balance after each command."""
+    rows = [row for row in store.journal.rows.values() if row["actor_id"] in ids]
     versions: dict[bytes, int] = {}
     written = {name: msgspec.json.decode(text, type=Rule) for name, text in store.rule_versions.items()}
     began: dict[str, int] = {}
-    known = AuthorizationIndex()
-    card: Card | None = None
+    indexes = {id_: AuthorizationIndex() for id_ in ids}
+    cards: dict[str, Card] = {}
     account: Account | None = None
     for row in rows:
         command: CardCommand = msgspec.json.decode(row["command"], type=CardCommand)
+        known = indexes[row["actor_id"]]
         if isinstance(command, CreateCard):
-            card = card_of(command, row["recorded_at"])
-            account = Account(
+            cards[command.id] = card_of(command, row["recorded_at"])
+            account = account or Account(
                 id=command.account_id or "",
                 tenant_id=command.tenant_id,
                 live=command.live,
                 programme_id=command.programme_id,
                 currency=command.currency,
             )
-            executed = issue(command, card, account)
+            executed = issue(command, cards[command.id], account)
         else:
-            assert card is not None
             inputs = msgspec.json.decode(row["inputs"], type=Inputs) if row["inputs"] else None
             config = configs[inputs.programme_version if inputs else 1]
             original: Authorization | None = None
@@ -294,8 +313,11 @@ def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeCon
             rules = recorded_rules(in_force, written)
             past = RecordedPast(in_force.observed) if in_force else None
             if inputs is not None and in_force is not None:
-                observed_values_are_true(rules, inputs, known, began)
-            context = CommandContext(card, account, config, original, endpoint_result, rules, past)
+                of_card = [indexes[id_] for id_ in ids[: ids.index(command.card_id) + 1]]
+                observed_values_are_true(rules, inputs, [*indexes.values()], of_card, began)
+            context = CommandContext(
+                cards[command.card_id], account, config, original, endpoint_result, rules, past
+            )
             executed = execute(command, context, row["recorded_at"])
             if command.id == row["authorization_id"]:
                 began[command.id] = row["recorded_at"]
@@ -308,6 +330,7 @@ def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeCon
         about = reference_of_id(executed.authorization_id or "")
         if about in known:
             known.add_reference(reference_of_message(row["command_key"]), known[about])
+        card = cards[row["actor_id"]]
         card.seq += 1
         assert card.seq == row["seq"]
         assert executed.journaled
@@ -315,19 +338,20 @@ def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeCon
         assert {event.id for event in executed.events} <= {id_ for _, _, id_ in store.events.rows}
         assert account is not None
         versions[row["command_key"]] = account.version
-    assert card is not None
     assert account is not None
     ended_ms = rows[-1]["recorded_at"]
-    card.tombstones = {
-        name: at for name, at in card.tombstones.items() if has_tombstone(card, (name,), ended_ms)
-    }
-    kept = store.card(card.id, ended_ms)
-    assert kept is not None
-    # Notes of late reversals are not commands of the journal.
-    kept.tombstones = {name: at for name, at in kept.tombstones.items() if not is_note(name)}
-    assert kept == card
+    for card in cards.values():
+        card.tombstones = {
+            name: at for name, at in card.tombstones.items() if has_tombstone(card, (name,), ended_ms)
+        }
+        kept = store.card(card.id, ended_ms)
+        assert kept is not None
+        # Notes of late reversals are not commands of the journal.
+        kept.tombstones = {name: at for name, at in kept.tombstones.items() if not is_note(name)}
+        assert kept == card
+    assert list(cards) == ids
     assert store.account(account.id) == account
-    for authorization in known:
+    for authorization in (each for index in indexes.values() for each in index):
         row = store.transactions.rows[authorization.id]
         hold = account.holds.get(authorization.hold_id or "")
         assert (row["approved_minor"], row["cleared_minor"], row["reversed_minor"], row["held_minor"]) == (
@@ -505,6 +529,10 @@ def exposure_is_bounded(installation: Installation) -> None:
         consumed[row["card_id"]] += row["exposure_minor"]
         if row["exposure_minor"]:
             assert granted[row["id"]] == row["exposure_minor"]
+    for row in issues_of(store):
+        # A replacement continues the consumption of its predecessor.
+        continues = msgspec.json.decode(row["command"], type=CreateCard).continues
+        consumed[row["actor_id"]] += continues.consumed_minor if continues is not None else 0
     for row in store.declared_balances.rows.values():
         assert row["consumed_minor"] == consumed[row["card_id"]] <= row["balance_minor"]
     ended = {id_ for (id_, _), row in store.outages.rows.items() if row["ended_at"] is not None}

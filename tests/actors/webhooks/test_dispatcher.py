@@ -15,6 +15,7 @@ from actors.ids import new_id
 from actors.outbox.stream import StreamEntry
 from actors.webhooks import attempts, recording
 from actors.webhooks import dispatcher as dispatcher_module
+from actors.webhooks.delivery_store import NO_ID
 from engine.instant import to_datetime
 from engine.limits import ATTEMPTS_OF_ENDPOINT_MAX, ATTEMPTS_OF_SUSPECT_MAX
 from tests.support.actors.outbox.database import NOW_MS
@@ -194,6 +195,25 @@ async def test_sweep_covers_all_endpoints_in_steps(
     assert [len(setup.receivers.to(url)) for url in urls] == [3] * 5
     assert not await dispatcher.sweep()
     assert dispatcher.slots.endpoints_behind == 0
+
+
+async def test_nothing_is_claimed_while_the_database_clock_is_not_trusted(setup: DeliverySetup) -> None:
+    endpoint = await setup.endpoint()
+    deliveries = await setup.deliveries(endpoint)
+    store = setup.store()
+    assert await store.find_pending_endpoints(NO_ID, 10) == [(endpoint, True)]
+    store._now = lambda: None
+    assert await store.find_pending_endpoints(NO_ID, 10) == []
+    assert not (await store.claim(deliveries, {endpoint: 1})).leases
+    assert await setup.states() == {"pending": 1}
+
+
+async def test_jump_of_the_database_clock_makes_no_delivery_due(setup: DeliverySetup) -> None:
+    """The expected time counts when it is far from the clock of the database, as in these tests."""
+    fetch = setup.database.connection.fetchval
+    expected = to_datetime(NOW_MS)
+    assert await fetch("SELECT bounded_now($1)", expected) == expected
+    assert await fetch("SELECT bounded_now(now() + interval '20 seconds') = now()")
 
 
 async def test_failed_claim_is_retried(setup: DeliverySetup, monkeypatch: pytest.MonkeyPatch) -> None:

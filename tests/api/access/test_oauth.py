@@ -133,6 +133,14 @@ async def test_malformed_token_request_is_refused(acme: Caller) -> None:
 OF_CLIENT = "client IN (SELECT id FROM clients WHERE client_id = $1)"
 
 
+async def test_token_that_a_wrong_clock_gave_too_long_a_life_is_refused(
+    running: Installation, acme: Caller
+) -> None:
+    extend = f"UPDATE access_tokens SET expires_at = now() + interval '400 days' WHERE {OF_CLIENT}"
+    await running.services.pool.execute(extend, acme.credentials.client_id)
+    assert (await acme.send("GET", "/v1/cards")).status_code == 401
+
+
 async def test_revoked_token_is_refused_within_two_seconds(running: Installation, acme: Caller) -> None:
     await acme.get("/v1/cards")
     revoke = f"UPDATE access_tokens SET revoked_at = now() WHERE {OF_CLIENT}"

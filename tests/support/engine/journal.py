@@ -140,7 +140,6 @@ class Owner:
                 card.seq,
                 self.now_ms,
                 kind,
-                command.command_key,
                 _encode(command).decode(),
                 None if executed.inputs is None else _encode(executed.inputs).decode(),
                 None if executed.outcome is None else _encode(executed.outcome).decode(),

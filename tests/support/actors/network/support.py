@@ -200,6 +200,7 @@ async def running_edge(
     should_shed: Callable[[str], bool] = lambda _card_id: False,
     live: bool = False,
     screen: Screen | None = None,
+    link: str | None = None,
     signed_off: bool = False,
     **options: Any,
 ) -> AsyncIterator[Harness]:
@@ -216,6 +217,7 @@ async def running_edge(
         probe_delay_seconds=probe_delay_seconds,
         live=live,
         screen=screen,
+        link=link,
     )
     harness = Harness(Edge(respondent, **options), respondent, owners, card_secrets)
     port = harness.edge.entry.port

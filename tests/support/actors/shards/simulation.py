@@ -2,7 +2,8 @@
 
 Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after their effect, or
 take effect long after their timeout. Hosts are killed, and lose shards that they still believe to own.
-Clients retry under the same command key, as routers do, and record their replies. In every third installation
+Clients retry under the same command key, as routers do, and record their replies. Some cards are replaced
+while they are used. In every third installation
 the programme is delegated to an endpoint with outages. In every second one its authorization rules change.
 """
 
@@ -33,6 +34,7 @@ from engine.commands import (
     ReadBalance,
     Reverse,
     ReverseTransfer,
+    SetCardholderStatus,
     SetStandInPolicy,
     Transfer,
     reference_of_message,
@@ -58,6 +60,7 @@ from tests.support.engine.build import (
     load,
     posted_transfer,
     read_balance,
+    replace_card,
     reverse_transfer,
     set_policy,
     transfer,
@@ -216,6 +219,8 @@ class Installation:
         self.hosts: dict[str, SimulatedHost] = {}
         self.owners: dict[int, str] = {}
         self.records: list[ClientRecord] = []
+        self.card_ids: dict[str, list[str]] = {card.id: [card.id] for card in CARDS}
+        """Each card with its replacement, if it has one."""
         self.log: list[str] = []
         self.incarnations = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -489,6 +494,31 @@ class Installation:
             card_id=card_id,
         )
 
+    async def replace(self, card_id: str) -> None:
+        """Replace a card, by several requests under one command key, and go on with its replacement. The old
+        card is used meanwhile."""
+        await asyncio.sleep(self.dice.expovariate(2))
+        number = self.number()
+        command = replace_card(number, shard_of(card_id), card_id=card_id, reason="damaged")
+        copies = [command] * self.dice.choice((1, 2, 3))
+        records = await asyncio.gather(*(self.submit(copy, attempts=200) for copy in copies))
+        if not any(isinstance(each.reply, Done) for each in records):
+            return
+        self.card_ids[card_id].append(command.id)
+        await self.submit(self._activation(command.id), attempts=200)
+        await self.shop(command.id)
+
+    def _activation(self, card_id: str) -> SetCardholderStatus:
+        number = self.number()
+        return SetCardholderStatus(
+            id=an_id(0xE00_0000 + number, shard_of(card_id)),
+            command_key=key(0xE00_0000 + number),
+            card_id=card_id,
+            tenant_id=ADMIN.config.tenant_id,
+            live=False,
+            active=True,
+        )
+
     async def rename(self) -> None:
         """Change the programme's name."""
         for _ in range(self.dice.randint(0, 3)):
@@ -565,6 +595,7 @@ class Installation:
             self.spawn(self.change_policy())
         clients = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
         clients += [self.move_money(card.id) for card in CARDS[2:]]
+        clients += [self.replace(card.id) for card in CARDS[1:] if self.dice.random() < 1 / 3]
         clients += [self.govern()] if self.governed else []
         await asyncio.gather(*clients, self.rename())
         await self._settle()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
+_SHARING: Final = "(SELECT c.id FROM cards c JOIN cards o ON o.account_id = c.account_id AND o.id <> c.id)"
+"""Cards that share an account."""
 
 DAMAGES: Final = [
     (
@@ -17,6 +19,19 @@ DAMAGES: Final = [
     ),
     (
         "UPDATE card_usage SET day_amount_minor = 1",
+        "replaying a card's journal gives the same counters, balance and transactions",
+    ),
+    (
+        f"UPDATE journal SET reply = replace(reply, '00', '01') WHERE actor_id IN {_SHARING}",
+        "replaying a card's journal gives the same answers",
+    ),
+    (
+        "UPDATE journal SET recorded_at = recorded_at - interval '1 hour'"
+        f" WHERE seq > 3 AND actor_id IN {_SHARING}",
+        "replaying a card's journal gives the same answers",
+    ),
+    (
+        f"UPDATE card_usage SET day_count = day_count + 1 WHERE card_id IN {_SHARING}",
         "replaying a card's journal gives the same counters, balance and transactions",
     ),
     (

@@ -19,6 +19,10 @@ image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.App
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end -}}
 
+{{- define "stanchion.metricsScheme" -}}
+{{- ternary "HTTPS" "HTTP" (ne .Values.metrics.tls.existingSecret "") -}}
+{{- end -}}
+
 {{- define "stanchion.environment" -}}
 - name: RAY_AUTH_MODE
   value: token
@@ -32,6 +36,12 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 - name: STANCHION_TLS_KEY_FILE
   value: /etc/stanchion/tls/tls.key
 {{- end }}
+{{- if .Values.metrics.tls.existingSecret }}
+- name: STANCHION_METRICS_TLS_CERT_FILE
+  value: /etc/stanchion/metrics-tls/tls.crt
+- name: STANCHION_METRICS_TLS_KEY_FILE
+  value: /etc/stanchion/metrics-tls/tls.key
+{{- end }}
 {{- if .Values.links.existingSecret }}
 - name: STANCHION_LINKS
   value: /etc/stanchion/links/links.toml
@@ -41,6 +51,9 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- define "stanchion.tlsMount" -}}
 {{- if .Values.tls.existingSecret }}
 - {name: tls, mountPath: /etc/stanchion/tls, readOnly: true}
+{{- end }}
+{{- if .Values.metrics.tls.existingSecret }}
+- {name: metrics-tls, mountPath: /etc/stanchion/metrics-tls, readOnly: true}
 {{- end }}
 {{- if .Values.links.existingSecret }}
 - {name: links, mountPath: /etc/stanchion/links, readOnly: true}
@@ -52,6 +65,12 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 - name: tls
   secret:
     secretName: {{ .Values.tls.existingSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.metrics.tls.existingSecret }}
+- name: metrics-tls
+  secret:
+    secretName: {{ .Values.metrics.tls.existingSecret }}
     defaultMode: 0440
 {{- end }}
 {{- if .Values.links.existingSecret }}

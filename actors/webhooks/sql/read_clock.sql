@@ -1,0 +1,1 @@
+SELECT round(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms

@@ -1,0 +1,87 @@
+"""Decisions that a change certainly leaves as they were, except their traces.
+
+Most decisions are of this kind. A few values show it, and the second run of a back-test then need not make
+the whole decision again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from engine.authorization.executed import CommandContext
+from engine.cards.card import Card
+from engine.commands import Authorize
+from engine.controls import PRECEDENCE, Control
+from engine.decision.decide import Decision
+from engine.decision.inputs import Inputs
+from engine.decision.rules import control_rules
+from engine.rules.evaluate import Past, RuleSet, first_match, in_force
+
+_CONTROL_REASONS: Final = frozenset(control.reason for control in PRECEDENCE)
+
+
+def is_unaffected(
+    command: Authorize,
+    inputs: Inputs,
+    decision: Decision,
+    controls: tuple[Control, ...],
+    rules: RuleSet,
+    past: Past | None,
+    created_ms: int,
+) -> bool:
+    """Whether ``decision`` on ``inputs`` stays as it is if ``controls`` and ``rules`` are added, whatever
+    else is removed. ``past`` is needed if ``rules`` have velocities; ``created_ms`` is the card's creation.
+
+    ``False`` also stands for decisions that are hard to tell: those that a control or a rule declined, and
+    those that another rule declined before the added ones.
+    """
+    if command.kind == "refund" or not command.amount_minor:
+        return True
+    if decision.reason in _CONTROL_REASONS or decision.matched_rule is not None:
+        return False
+    if control_rules(command, inputs, controls, decision.day, []) is not None:
+        return False
+    if not rules.active:
+        return True
+    named = in_force(rules, past, command, inputs.timezone, inputs.now_ms, created_ms)
+    added = msgspec.structs.replace(inputs, rules_in_force=named)
+    return first_match(rules, command, added, decision.risk_score, []) is None
+
+
+def is_approved_alike(
+    command: Authorize,
+    inputs: Inputs,
+    decision: Decision,
+    recorded: Card,
+    context: CommandContext,
+    controls: tuple[Control, ...],
+) -> bool:
+    """Whether ``decision`` on ``inputs``, an approval in full of the card ``recorded``, is the same in the
+    state of ``context`` under ``controls``, where no rules are in force. Expired holds are closed already."""
+    card, account = context.card, context.account
+    if (
+        decision.reason is not None
+        or decision.approved_minor != command.amount_minor
+        or command.kind == "refund"
+        or not command.amount_minor
+        or command.references
+        or account is None
+        or inputs.programme_mode != "managed"
+        or inputs.decisioning != "platform"
+    ):
+        return False
+    if (
+        account.posted_minor - account.held_minor < command.amount_minor
+        or (card.day, card.cvv2_failures) != (recorded.day, recorded.cvv2_failures)
+        or recorded.tombstones
+        or card.tombstones
+    ):
+        return False
+    if not controls:
+        return True
+    counted = msgspec.structs.replace(
+        inputs, day_count=card.day_count, day_amount_minor=card.day_amount_minor
+    )
+    return control_rules(command, counted, controls, decision.day, []) is None
