@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import os
 import warnings
 from collections.abc import Callable
@@ -59,6 +60,7 @@ class Process:
         set_title(title_of(name))
         self._niceness = niceness
         self._settings = Settings.from_json(settings)
+        self._origin = _digest(factory, settings, niceness)
         self._proof = proof
         configure(self._settings.var_dir, self._settings.log_level, name)
         self._factory = factory
@@ -94,6 +96,11 @@ class Process:
         Other releases call this method by its name.
         """
         return own_identity()
+
+    async def origin(self) -> str:
+        """``origin_of`` this process and its node. Does not start the role. A supervisor that starts again
+        keeps the processes that it would make in the same way."""
+        return f"{self._origin}@{own_node()}"
 
     async def call(self, method: str, payload: bytes) -> bytes:
         """Call the role, or answer PING and PARK."""
@@ -173,6 +180,15 @@ def _import(factory: str) -> Callable[[Context], Role]:
     module, _, attribute = factory.partition(":")
     build: Callable[[Context], Role] = getattr(import_module(module), attribute)
     return build
+
+
+def origin_of(factory: str, settings: Settings, niceness: int) -> str:
+    """A digest of what a process is made of."""
+    return _digest(factory, settings.to_json(), niceness)
+
+
+def _digest(factory: str, settings: bytes, niceness: int) -> str:
+    return hashlib.sha256(b"\0".join((factory.encode(), settings, str(niceness).encode()))).hexdigest()
 
 
 @cache
