@@ -215,7 +215,7 @@ class Coordinator:
         except (PeerGoneError, PeerFailedError) as failure:
             self._failures[node] += 1
             pause = min(RETRY_SECONDS * 2 ** self._failures[node], RETRY_SECONDS_MAX)
-            _log.warning("host_cannot_start", node=node, error=type(failure).__name__)
+            _log.warning("host_cannot_start", node=node, error=type(failure).__name__, reason=str(failure))
             await asyncio.sleep(pause)
             self._creating[node] -= 1
             self._spawn(self._refill())

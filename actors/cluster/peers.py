@@ -21,6 +21,7 @@ from actors.cluster.nodes import own_node
 from actors.cluster.ray_session import namespace
 from actors.cluster.unix_rpc import UnixConnection, connect
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
+from actors.release import ReleaseError
 from actors.settings import Settings
 from engine.limits import PROGRAMME_PUBLISH_SECONDS, TABLE_SECONDS
 
@@ -151,8 +152,10 @@ class RayPeers:
                 raise PeerGoneError(role) from None
             raise
         except RayTaskError as failure:
-            # The text is a traceback that can contain values.
-            raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
+            # The text is a traceback that can contain values; that of a ReleaseError has none.
+            cause = failure.cause
+            reason = str(cause) if isinstance(cause, ReleaseError) else type(cause).__name__
+            raise PeerFailedError(f"{role}: {reason}") from None
         except RayError:
             # The process has died, or Ray itself.
             self._handles.pop(role, None)

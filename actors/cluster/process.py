@@ -37,6 +37,7 @@ from actors.cluster.unix_rpc import UnixServer
 from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.primary import PrimaryWatch
+from actors.release import check_release
 from actors.roles import Context, Role
 from actors.settings import Settings
 from actors.vault import Vault, VaultError
@@ -135,6 +136,7 @@ class Process:
         async with self._starting:
             if self._role is None:
                 try:
+                    await self._check_release()
                     role = self._build()
                     await role.start()
                 except Exception:
@@ -157,6 +159,11 @@ class Process:
                 gc.set_threshold(COLLECT_AFTER_OBJECTS)
                 gc.enable()
             return self._role
+
+    async def _check_release(self) -> None:
+        """Raises ReleaseError on a node whose code must not run on the database."""
+        if self._settings.database_url is not None:
+            await check_release(self._settings.database_dsn)
 
     def _build(self) -> Role:
         """Build the role. Raises VaultError on a node with other master keys: other nodes could not read what

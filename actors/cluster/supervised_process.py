@@ -177,12 +177,16 @@ class SupervisedProcess:
 
     async def _wait_started(self) -> None:
         """Wait until the process serves, over any number of restarts."""
+        reported = ""
         while True:
             try:
                 await self.wait_serving()
             except PeerGoneError:
                 await asyncio.sleep(RESTART_POLL_SECONDS)
-            except PeerFailedError:
+            except PeerFailedError as failure:
+                if str(failure) != reported:
+                    reported = str(failure)
+                    _log.warning("process_cannot_start", name=self.name, reason=reported)
                 await asyncio.sleep(FAILED_PAUSE_SECONDS)
             except TimeoutError:
                 if not self._replacing:

@@ -249,7 +249,7 @@ PROCESS_FAULTS: Final = (
         "G7",
         "kill -9 of the relay",
         "s until it is back",
-        RESTART_SECONDS_MAX,
+        ONCE_SECONDS_MAX,
         kill_role("relay", noticed=False),
     ),
     Fault(
@@ -270,7 +270,7 @@ PROCESS_FAULTS: Final = (
         "G3",
         "kill -9 of the simulated network",
         "s until it is back",
-        RESTART_SECONDS_MAX,
+        ONCE_SECONDS_MAX,
         kill_role("network", noticed=False),
     ),
     Fault(
