@@ -1,7 +1,7 @@
 """The lock by which one of two coordinators leads: an advisory lock of a database session.
 
-The server gives the lock to the next session as soon as it sees the end of the holder's connection: at once
-when the process has died, after three seconds when its machine has vanished.
+The server releases the lock when it sees the end of the holder's connection: at once when the process has
+died, after three seconds when its machine has vanished.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from engine.limits import COMMIT_TIMEOUT_MS, LEADER_CHECK_SECONDS
 
 KEY: Final = 0x5354_616E
 """Number of the lock: a database belongs to one installation."""
-WAIT_SECONDS: Final = 3600.0
-"""Time limit of one statement that waits for the lock; it is then sent again."""
+POLL_SECONDS: Final = 0.25
+"""Interval between two questions of the session that waits. It must not wait inside a statement: an open
+snapshot would keep the server from removing old rows."""
 RETRY_SECONDS: Final = 3 * LEADER_CHECK_SECONDS
 """Pause after a lost connection. The leader loses its lock with the same server, and is the first to ask
 again."""
@@ -28,7 +29,6 @@ _VANISHED: Final = {
 }
 """Settings with which the server notices within three seconds that a client's machine has vanished."""
 _TRY: Final = "SELECT pg_try_advisory_lock($1)"
-_WAIT: Final = "SELECT pg_advisory_lock($1) IS NOT NULL"
 
 
 class LeaderLock:
@@ -42,17 +42,30 @@ class LeaderLock:
     @property
     def held(self) -> bool:
         """Whether this session has the lock. A server that restarts forgets it."""
-        connection = self._connection
-        return self._acquired and connection is not None and accepts_writes(connection)
+        return self._acquired and self._is_open()
 
     async def try_acquire(self) -> bool | None:
         """Whether this session has the lock now. ``None``: the database does not answer."""
-        return await self._ask(_TRY, COMMIT_TIMEOUT_MS / 1000)
+        if self.held:
+            return True
+        answered = False
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_MS / 1000):
+                connection = await self._connected()
+                self._acquired = bool(await connection.fetchval(_TRY, KEY))
+            answered = True
+        except STATEMENT_FAILURES:
+            return None
+        finally:
+            if not answered:
+                # Also after a cancellation: a statement without an answer may have got the lock.
+                self.close()
+        return self._acquired
 
     async def acquire(self) -> None:
         """Wait for the lock, also while the database is away."""
-        while not await self._ask(_WAIT, WAIT_SECONDS):
-            await asyncio.sleep(RETRY_SECONDS)
+        while (acquired := await self.try_acquire()) is not True:
+            await asyncio.sleep(RETRY_SECONDS if acquired is None else POLL_SECONDS)
 
     def close(self) -> None:
         """Give the lock up. Safe to call twice."""
@@ -60,22 +73,14 @@ class LeaderLock:
         if connection is not None:
             connection.terminate()
 
-    async def _ask(self, statement: str, seconds: float) -> bool | None:
-        if self.held:
-            return True
-        self.close()
-        try:
-            async with asyncio.timeout(seconds):
-                self._connection = await self._connect()
-                self._acquired = bool(await self._connection.fetchval(statement, KEY))
-        except STATEMENT_FAILURES:
-            return None
-        finally:
-            # Also after a cancellation: a statement without an answer may still get the lock.
-            if not self._acquired:
-                self.close()
-        return self._acquired
+    def _is_open(self) -> bool:
+        return self._connection is not None and accepts_writes(self._connection)
 
-    async def _connect(self) -> PrimaryConnection:
-        settings = session_settings(WAIT_SECONDS) | _VANISHED
-        return await connect(self._dsn, "stanchion-leader", COMMIT_TIMEOUT_MS / 1000, settings)
+    async def _connected(self) -> PrimaryConnection:
+        if not self._is_open():
+            self.close()
+        if self._connection is None:
+            seconds = COMMIT_TIMEOUT_MS / 1000
+            settings = session_settings(seconds) | _VANISHED
+            self._connection = await connect(self._dsn, "stanchion-leader", seconds, settings)
+        return self._connection
