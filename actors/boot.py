@@ -14,8 +14,8 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings
 
 PROCESSES = (
-    # Of the two coordinators one leads. No node has both, if there are several: the death of a node with shard
-    # hosts must leave one that starts the takeover.
+    # Of the two coordinators one leads. No node has both, if there are several: the death of a node with
+    # shard hosts must leave one that starts the takeover.
     ProcessSpec(COORDINATOR, "actors.cluster.hosts:coordinator", "supervisor_node"),
     ProcessSpec(STANDBY, "actors.cluster.hosts:coordinator", "last_node"),
     ProcessSpec("edge", "actors.network.roles:EdgeRole", "each"),

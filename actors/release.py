@@ -1,5 +1,5 @@
-"""Whether this code may run on its database. During an upgrade two releases share one: this release and the one
-before, or the one after.
+"""Whether this code may run on its database. During an upgrade two releases share one: this release and the
+one before, or the one after.
 
 ``stanchion migrate`` without ``--before`` completes an upgrade: it records how many migrations code must know
 from then on. Code of an earlier release would misread rows that the newer one has written since.
@@ -63,13 +63,13 @@ def refusal(known: dict[int, bool], applied: Collection[int], floor: int) -> str
     newest = max(known, default=0)
     if newest < floor:
         return (
-            f"this code is of an earlier release: it knows {newest} migrations, and the upgrade of the database"
-            f" to {floor} is complete; install the newer release again"
+            f"this code is of an earlier release: it knows {newest} migrations, and the upgrade of the"
+            f" database to {floor} is complete; install the newer release again"
         )
     missing = [number for number, waits in known.items() if not waits and number not in applied]
     if missing:
         return (
-            f"the database lacks {len(missing)} migrations of this release: run stanchion migrate --before with"
-            " its code"
+            f"the database lacks {len(missing)} migrations of this release: run stanchion migrate --before"
+            " with its code"
         )
     return None

@@ -17,7 +17,9 @@ _running: set[threading.Thread] = set()
 """The threads of this process that are inside Ray, whose client exists once for each process."""
 
 
-async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: float | None = RAY_ANSWER_SECONDS) -> T:
+async def in_daemon_thread(
+    work: Callable[..., T], *arguments: Any, seconds: float | None = RAY_ANSWER_SECONDS
+) -> T:
     """Call ``work`` in a new daemon thread and return its result. Raises TimeoutError after ``seconds``, if
     there are any; the thread then runs on, and its result is dropped.
 

@@ -1,5 +1,5 @@
-"""Pages of the metrics port: ``/metrics`` for Prometheus, ``/healthz`` (the supervisor answers), ``/livez`` (Ray
-answers too) and ``/readyz`` (every part of the installation answers, see ``readiness``)."""
+"""Pages of the metrics port: ``/metrics`` for Prometheus, ``/healthz`` (the supervisor answers), ``/livez``
+(Ray answers too) and ``/readyz`` (every part of the installation answers, see ``readiness``)."""
 
 from __future__ import annotations
 

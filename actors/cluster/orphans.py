@@ -1,5 +1,5 @@
-"""Processes of an earlier supervisor, which has died or whose node has. They exist in a cluster only: a local Ray
-ends with its supervisor.
+"""Processes of an earlier supervisor, which has died or whose node has. They exist in a cluster only: a local
+Ray ends with its supervisor.
 
 The next supervisor keeps those that it would make in the same way, and ends the others. Shard hosts are the
 coordinator's concern.
@@ -72,7 +72,9 @@ async def _end_all(settings: Settings, peers: RayPeers, adopted: Mapping[str, st
     await asyncio.gather(*(_end(peers, name) for name in names))
     try:
         async with asyncio.timeout(ORPHAN_STOP_SECONDS):
-            while not await _are_gone(settings, names):
+            while True:
+                if await _are_gone(settings, names):
+                    return
                 # Ray frees a name a moment after its process has ended.
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:

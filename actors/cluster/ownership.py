@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
@@ -49,6 +50,8 @@ class Ownership:
         self._changed = asyncio.Condition()
         self._moving: set[int] = set()
         """The shards of the moves under way."""
+        self._busy: Counter[str] = Counter()
+        """The takers of the moves under way between living hosts."""
 
     def learn(self, owners: Mapping[int, str | None]) -> None:
         """Adopt the owners that the journal has."""
@@ -77,7 +80,8 @@ class Ownership:
         """Move shards until each is owned by one of ``hosts``, except those of moves under way, whose movers
         call this afterwards. ``hosts`` may change meanwhile; failed takes are repeated, because takers can
         die and the journal can be unavailable."""
-        unable: set[str] = set()
+        # A taker that hangs in another move must not delay these shards too.
+        unable = set(self._busy)
         while hosts and (moves := adopt_orphans(self._resting(), hosts, unable)):
             taken = await asyncio.gather(*(self._give(move) for move in moves))
             # Try the other hosts first; try all again once none of them could take.
@@ -118,11 +122,13 @@ class Ownership:
             return
         move = msgspec.structs.replace(planned, shards=shards)
         self._moving.update(shards)
+        self._busy[move.taker] += 1
         try:
             if await self._release(move):
                 await self._take(move)
         finally:
             self._moving.difference_update(shards)
+            self._busy -= Counter([move.taker])
 
     async def _release(self, move: ShardMove) -> bool:
         """Returns whether the shards can be taken now."""

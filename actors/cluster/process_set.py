@@ -59,9 +59,7 @@ class ProcessSet:
         """All processes, placed on ``nodes``."""
         return place(self._specs, nodes, own_node)
 
-    def launch(
-        self, nodes: Sequence[str], own_node: str, running: Mapping[str, str] = NOTHING_RUNS
-    ) -> None:
+    def launch(self, nodes: Sequence[str], own_node: str, running: Mapping[str, str] = NOTHING_RUNS) -> None:
         """Launch every process on ``nodes``, and forget earlier ones. ``own_node`` is the supervisor's node.
         ``running``: the names of processes that run already, by placed name.
 

@@ -64,7 +64,10 @@ class LeaderLock:
 
     async def acquire(self) -> None:
         """Wait for the lock, also while the database is away."""
-        while (acquired := await self.try_acquire()) is not True:
+        while True:
+            acquired = await self.try_acquire()
+            if acquired:
+                return
             await asyncio.sleep(RETRY_SECONDS if acquired is None else POLL_SECONDS)
 
     def close(self) -> None:

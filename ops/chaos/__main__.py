@@ -4,7 +4,7 @@
 
 Rounds of faults, always in the same order, take half of the minutes. Then the run compares the history of all
 client operations with the journal, audits the books, and searches for leaked secrets. Drills on a cluster of
-several nodes, failovers of PostgreSQL and upgrades run once. The test suites that need no installation use the
+several nodes, failovers and upgrades run once. The test suites that need no installation use the
 remaining time for more seeds. The exit status is 0 only if every promise (with ``--only``: every chosen one)
 was tried and held.
 """

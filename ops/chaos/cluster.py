@@ -1,5 +1,5 @@
-"""Drills on a cluster under load: a node joins, all processes restart, a node is drained, the head dies and comes
-back, a node dies. No decision may fail or get lost.
+"""Drills on a cluster under load: a node joins, all processes restart, a node is drained, the head dies and
+comes back, a node dies. No decision may fail or get lost.
 
     python -m ops.chaos.cluster [--folder DIR] [--cards 24]
 
@@ -206,7 +206,10 @@ async def return_head(cluster: Cluster) -> Outcome:
     (edge, *_) = cluster.spare[0].named(EDGE_TITLE)
     signal_processes(signal.SIGKILL, [edge])
     async with asyncio.timeout(MANAGED_SECONDS_MAX):
-        while len(await cluster.hosts()) < hosts or not set(cluster.spare[0].named(EDGE_TITLE)) - {edge}:
+        while True:
+            edges = set(cluster.spare[0].named(EDGE_TITLE)) - {edge}
+            if edges and len(await cluster.hosts()) >= hosts:
+                break
             await asyncio.sleep(0.1)
     await _complete(cluster)
     outcome.figure = time.monotonic() - began
@@ -229,7 +232,9 @@ async def once_back(cluster: Cluster) -> Outcome:
 async def _wait_once_back(cluster: Cluster) -> None:
     began = time.monotonic()
     async with asyncio.timeout(BALANCE_SECONDS_MAX):
-        while not set(ONCE) <= (await _pids(cluster)).keys():
+        while True:
+            if set(ONCE) <= (await _pids(cluster)).keys():
+                break
             await asyncio.sleep(0.05)
     cluster.once_seconds = time.monotonic() - began
 
@@ -303,8 +308,8 @@ DRILLS: Final[tuple[tuple[Fault, Drill], ...]] = (
 
 
 async def run(folder: Path, cards: int, seed: int, report: ChaosReport) -> None:
-    """Run all drills once on a cluster of a head and two nodes, then check the history and the books. Raises the errors
-    of the start."""
+    """Run all drills once on a cluster of a head and two nodes, then check the history and the books. Raises
+    the errors of the start."""
     with ExitStack() as stack:
         var_dir = folder / "cluster"
         servers = EmbeddedPostgres(folder / "servers"), EmbeddedRedis(folder / "servers")

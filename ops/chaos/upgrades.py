@@ -1,5 +1,5 @@
-"""The drill of an upgrade under load: an earlier release runs, and everything is replaced by this one, back, and
-forward again. No message and no request may be refused.
+"""The drill of an upgrade under load: an earlier release runs, and everything is replaced by this one, back,
+and forward again. No message and no request may be refused.
 
     python -m ops.chaos.upgrades [--before COMMIT] [--folder DIR] [--cards 12]
 
@@ -64,9 +64,7 @@ class Releases:
         """The tree of ``commit``. Raises NotInjectedError without the repository's history."""
         tree = self._folder / commit
         tree.mkdir(parents=True)
-        packed = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", commit], capture_output=True, check=False
-        )
+        packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit], capture_output=True, check=False)
         if packed.returncode != 0:
             raise NotInjectedError(f"the repository has no commit {commit}")
         subprocess.run(["tar", "-x", "-C", str(tree)], input=packed.stdout, check=True)
@@ -192,6 +190,11 @@ class UpgradeRig:
         """The process ids of all processes, hosts included."""
         return await asyncio.to_thread(pids_by_role, self.record["metrics_url"])
 
+    async def leave(self) -> None:
+        """End the load. May be called twice."""
+        await self.user.end()
+        await self.crowd.end()
+
     async def start_again(self) -> None:
         """Stop and start the installation, with the supervisor and Ray."""
         await asyncio.to_thread(self.installation.stop)
@@ -263,9 +266,7 @@ async def finish(rig: UpgradeRig) -> Outcome:
     """The supervisor and Ray of the earlier release end, the last migrations are applied, and this release
     starts. Afterwards the earlier release refuses the database."""
     outcome = Outcome(0.0)
-    await rig.user.end()
-    await rig.crowd.end()
-    await rig.crowd.close()
+    await rig.leave()
     await rig.start_again()
     await rig.done("migrate")
     rig.releases.install(rig.old)
@@ -304,21 +305,31 @@ async def run(folder: Path, cards: int, seed: int, report: ChaosReport, commits:
                 report.not_injected(fault_of(commit, step), str(reason))
 
 
+async def _stepped(rig: UpgradeRig, fault: Fault, step: Step, report: ChaosReport) -> bool:
+    """Take one step; returns whether the next one makes sense."""
+    print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", flush=True)
+    try:
+        outcome = await step(rig)
+    except NotInjectedError as reason:
+        report.not_injected(fault, str(reason))
+    except (RuntimeError, TimeoutError) as failure:
+        report.failed(fault, f"{type(failure).__name__}: {failure}")
+        print(f"         FAILED: {failure}", flush=True)
+        return False
+    else:
+        print(f"         {outcome.figure:.0f} ({fault.unit})", *outcome.broken, flush=True)
+        report.injected(fault, outcome)
+    return True
+
+
 async def _drill(rig: UpgradeRig, commit: str, report: ChaosReport) -> None:
     await rig.crowd.begin()
     rig.user.begin()
     await asyncio.sleep(PAUSE_SECONDS)
     for name, step in STEPS:
-        fault = fault_of(commit, name)
-        print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", flush=True)
-        try:
-            outcome = await step(rig)
-        except (RuntimeError, TimeoutError) as failure:
-            report.failed(fault, f"{type(failure).__name__}: {failure}")
-            print(f"         FAILED: {failure}", flush=True)
+        if not await _stepped(rig, fault_of(commit, name), step, report):
             break
-        print(f"         {outcome.figure:.0f} ({fault.unit})", *outcome.broken, flush=True)
-        report.injected(fault, outcome)
+    await rig.leave()
     report.operations += len(rig.crowd.history.operations)
     for finding in await rig.findings():
         report.found(finding)

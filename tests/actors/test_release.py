@@ -10,7 +10,6 @@ import pytest
 from actors import release as module
 from actors.release import ReleaseError, check_release, known_migrations, refusal
 from ops.database.migrate import load_migrations, migrate
-from tests.support.actors.journal.backends import PostgresBackend
 
 KNOWN = {1: False, 2: False, 3: True, 4: False}
 
@@ -38,23 +37,23 @@ def test_every_migration_is_known() -> None:
 
 
 async def test_code_of_an_earlier_release_is_refused_when_the_upgrade_is_complete(
-    postgres: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await migrate(postgres.url)
-    await check_release(postgres.url)
+    await migrate(database_url)
+    await check_release(database_url)
     everything = known_migrations()
     monkeypatch.setattr(module, "known_migrations", lambda: dict(list(everything.items())[:-1]))
     with pytest.raises(ReleaseError, match="install the newer release again"):
-        await check_release(postgres.url)
-    connection = await asyncpg.connect(postgres.url)
+        await check_release(database_url)
+    connection = await asyncpg.connect(database_url)
     try:
         async with connection.transaction():
             await connection.execute("DELETE FROM schema_floor")
     finally:
         await connection.close()
-    await check_release(postgres.url)
-    await migrate(postgres.url, before_only=True)
-    await check_release(postgres.url)
+    await check_release(database_url)
+    await migrate(database_url, before_only=True)
+    await check_release(database_url)
 
 
 async def test_database_that_does_not_answer_refuses_no_code() -> None:

@@ -189,7 +189,7 @@ class RayCluster:
 
     def start_head(self) -> None:
         """Start the head's machine, which has no hosts. Raises NodeError."""
-        # On another machine this file would not exist. Ray reads it, finds the nodes of the previous head, and
+        # Another machine would not have this file. Ray reads it, finds the nodes of the previous head, and
         # takes them for a head that runs.
         (self._files / "ray_current_cluster").unlink(missing_ok=True)
         head = re.sub(r"--port=\d+", f"--port={self._port}", self.filled(self._page.head))
@@ -239,9 +239,7 @@ class RayCluster:
 
     def _join(self) -> RayNode:
         self._joined += 1
-        return self._start(
-            f"node-{self._joined}", self.filled(self._page.joining), isolated=self.isolated
-        )
+        return self._start(f"node-{self._joined}", self.filled(self._page.joining), isolated=self.isolated)
 
     def _start(self, name: str, line: str, *variables: str, isolated: bool) -> RayNode:
         node = self.shell(name, isolated=isolated)

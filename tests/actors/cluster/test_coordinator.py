@@ -17,6 +17,7 @@ from engine.limits import MOVE_SECONDS, SHARD_COUNT
 from tests.support.actors.cluster.fakes import until
 from tests.support.actors.cluster.hosts import SHORT_PROBES, FakeHosts, no_owners, settled, table
 
+
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
@@ -174,9 +175,7 @@ async def test_take_ends_at_once_when_its_taker_is_lost(coordinator: Coordinator
     hosts.dead["host-1"].set()
     await until(lambda: bool(coordinator._ownership._moving))
     hosts.frozen.add("host-2")
-    current = await settled(
-        coordinator, lambda each: not {None, "host-1", "host-2"} & set(each.owners)
-    )
+    current = await settled(coordinator, lambda each: not {None, "host-1", "host-2"} & set(each.owners))
     assert len(current.owners) == SHARD_COUNT
 
 

@@ -1,4 +1,4 @@
-"""Two coordinators of which one leads, in virtual time: its death, its freeze, and the loss of its lock. No Ray."""
+"""Two coordinators of which one leads, in virtual time: its death, and the loss of its lock. No Ray."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from actors.cluster.peers import COORDINATOR, STANDBY, RayPeers
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.settings import Settings
 from engine.limits import SHARD_COUNT
+from tests.support.actors.cluster.fakes import until
 
 TABLE = RoutingTable(7, ("host-1",) * SHARD_COUNT)
 
@@ -44,9 +45,7 @@ def peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePeers:
 
 @pytest.mark.parametrize("leader", [COORDINATOR, STANDBY])
 @pytest.mark.parametrize("other", ["waits", "gone"])
-async def test_table_comes_from_the_coordinator_that_leads(
-    peers: FakePeers, leader: str, other: str
-) -> None:
+async def test_table_comes_from_the_coordinator_that_leads(peers: FakePeers, leader: str, other: str) -> None:
     peers.answers[leader] = msgspec.msgpack.encode(TABLE)
     if other == "gone":
         (name,) = {COORDINATOR, STANDBY} - {leader}
@@ -84,8 +83,6 @@ async def test_publication_waits_for_the_next_leader(peers: FakePeers) -> None:
         STANDBY: PeerFailedError("coordinator-2: NotLeadingError"),
     }
     publishing = asyncio.create_task(peers.publish_programme(b"config"))
-    async with asyncio.timeout(60):
-        while len(peers.called) < 2:
-            await asyncio.sleep(0.001)
+    await until(lambda: len(peers.called) >= 2)
     peers.answers[STANDBY] = b""
     await publishing

@@ -9,7 +9,9 @@ import pytest
 
 from actors.journal import leader_lock as module
 from actors.journal.leader_lock import LeaderLock
+from tests.support.actors.cluster.fakes import until
 from tests.support.actors.journal.backends import PostgresBackend
+
 
 @pytest.fixture
 async def locks(
@@ -47,10 +49,8 @@ async def test_lock_that_the_server_has_forgotten_is_acquired_again(
     await postgres.session.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion-leader'"
     )
-    async with asyncio.timeout(60):
-        while first.held:
-            await asyncio.sleep(0.01)
-        await first.acquire()
+    await until(lambda: not first.held)
+    await first.acquire()
     assert first.held
     assert await second.try_acquire() is False
 

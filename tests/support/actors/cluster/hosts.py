@@ -1,4 +1,4 @@
-"""Shard hosts in memory, which die, freeze and refuse on demand, and the tables of their coordinators. No Ray."""
+"""Shard hosts in memory, which die, freeze and refuse on demand, and their coordinators' tables. No Ray."""
 
 from __future__ import annotations
 
