@@ -1,5 +1,5 @@
-"""Two coordinators, of which one leads. The other waits for the leader's lock, observes the hosts, and leads as
-soon as the leader has died.
+"""Two coordinators, of which one leads. The other waits for the leader's lock, observes the hosts, and leads
+as soon as the leader has died.
 
 Two leaders at once cannot harm money, because epochs make wrong commits fail; but they would take shards from
 each other. A leader that has lost its lock to the other coordinator therefore ends its process.
