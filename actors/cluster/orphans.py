@@ -58,7 +58,7 @@ async def _is_as_wanted(settings: Settings, peers: RayPeers, name: str, placed: 
     wanted = origin_of(placed.spec.factory, settings, placed.spec.niceness)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            origin, _, node = str(await peers.ask(name, ORIGIN)).partition("@")
+            origin, _, node = (await peers.call(name, ORIGIN, b"")).decode().partition("@")
     except (PeerGoneError, PeerFailedError, TimeoutError):
         return False
     return origin == wanted and (node == placed.node or not placed.pinned)

@@ -39,7 +39,8 @@ IDENTITY: Final = "whereabouts"
 """The method that returns a process's identity without starting its role; also a protocol between releases
 (``Process.whereabouts``)."""
 ORIGIN: Final = "origin"
-"""The method that says what a process was made of (``Process.origin``). The release before has none."""
+"""The method by which a process says what it was made of, and its node. A supervisor that starts again keeps
+the processes that it would make in the same way. Processes of the release before do not know it."""
 PING: Final = "ping"
 """The method that every process answers itself."""
 PARK: Final = "park"

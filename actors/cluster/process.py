@@ -6,7 +6,9 @@ can be seconds away on a busy machine.
 Ray never retries calls (``max_task_retries=0``). Only our own code repeats them, and only by command key.
 
 Module, class, constructor arguments and method names are a protocol between releases: the supervisor of the
-release before creates and calls processes of this one during ``stanchion restart``.
+release before creates and calls processes of this one during ``stanchion restart``, and the coordinator of
+this release creates hosts of the one before during a rollback. Ray looks up every method of the class,
+private ones included, in the code of the new process: ``Process`` never gets a method of another name.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from actors.cluster.loop_lag import LoopLag
 from actors.cluster.niceness import apply_niceness
 from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
-from actors.cluster.peers import PARK, PING, RayPeers
+from actors.cluster.peers import ORIGIN, PARK, PING, RayPeers
 from actors.cluster.process_state import own_identity
 from actors.cluster.tasks import RayTasks
 from actors.cluster.title import set_title, title_of
@@ -77,7 +79,7 @@ class Process:
         # the first call, which reports it.
         with suppress(Exception):
             _import(factory)
-        self._restarted = asyncio.create_task(self._start_again()) if _is_restarted() else None
+        self._restarted = asyncio.create_task(_start_again(self)) if _is_restarted() else None
 
     async def ping(self) -> int:
         """Start the role if necessary; returns the process id."""
@@ -98,13 +100,10 @@ class Process:
         """
         return own_identity()
 
-    async def origin(self) -> str:
-        """``origin_of`` this process and its node. Does not start the role. A supervisor that starts again
-        keeps the processes that it would make in the same way."""
-        return f"{self._origin}@{own_node()}"
-
     async def call(self, method: str, payload: bytes) -> bytes:
-        """Call the role, or answer PING and PARK."""
+        """Call the role, or answer PING, PARK and ORIGIN."""
+        if method == ORIGIN:
+            return f"{self._origin}@{own_node()}".encode()
         role = self._role or await self._started()
         if method == PING:
             return self._identity
@@ -127,16 +126,12 @@ class Process:
             _log.info("stopped")
         await self._server.close()
 
-    async def _start_again(self) -> None:
-        # The failure is in the log, and the supervisor's call starts the role again.
-        with suppress(Exception):
-            await self._started()
-
     async def _started(self) -> Role:
         async with self._starting:
             if self._role is None:
                 try:
-                    await self._check_release()
+                    if self._settings.database_url is not None:
+                        await check_release(self._settings.database_dsn)
                     role = self._build()
                     await role.start()
                 except Exception:
@@ -160,11 +155,6 @@ class Process:
                 gc.enable()
             return self._role
 
-    async def _check_release(self) -> None:
-        """Raises ReleaseError on a node whose code must not run on the database."""
-        if self._settings.database_url is not None:
-            await check_release(self._settings.database_dsn)
-
     def _build(self) -> Role:
         """Build the role. Raises VaultError on a node with other master keys: other nodes could not read what
         it writes."""
@@ -172,6 +162,12 @@ class Process:
             raise VaultError("this node has other master keys: set STANCHION_MASTER_KEY on all nodes")
         settings = self._settings
         return _import(self._factory)(Context(settings, self._name, RayPeers(settings), RayTasks(settings)))
+
+
+async def _start_again(process: Process) -> None:
+    # The failure is in the log, and the supervisor's call starts the role again.
+    with suppress(Exception):
+        await process.ping()
 
 
 def _is_restarted() -> bool:
