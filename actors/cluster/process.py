@@ -7,8 +7,9 @@ Ray never retries calls (``max_task_retries=0``). Only our own code repeats them
 
 Module, class, constructor arguments and method names are a protocol between releases: the supervisor of the
 release before creates and calls processes of this one during ``stanchion restart``, and the coordinator of
-this release creates hosts of the one before during a rollback. Ray looks up every method of the class,
-private ones included, in the code of the new process: ``Process`` never gets a method of another name.
+this release creates hosts of the one before during a rollback. Ray looks up every method of the creator's
+class, private ones included, in the code of the new process. ``Process`` therefore never gets a method of
+another name, and the name of a method that is gone stays (``GoneMethod``).
 """
 
 from __future__ import annotations
@@ -54,8 +55,15 @@ COLLECT_AFTER_OBJECTS: Final = 20_000
 _log = structlog.get_logger(__name__)
 
 
+class GoneMethod:
+    """Takes the place of a method of an earlier release: Ray finds the name, and nothing calls it. Not a
+    function, so that Ray does not look it up in releases that never had it."""
+
+
 class Process:
     """A role in a process."""
+
+    _start_again: Final = GoneMethod()
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
         # Loading makes many objects that stay; searching them for garbage costs half as much as loading them.
