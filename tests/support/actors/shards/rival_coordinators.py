@@ -70,7 +70,7 @@ class RivalInstallation(Installation):
             raise PeerGoneError(incarnation)
         executed = asyncio.ensure_future(self._executed(host, method, payload))
         self._tasks.add(executed)  # type: ignore[arg-type]
-        executed.add_done_callback(self._tasks.discard)  # type: ignore[arg-type]
+        executed.add_done_callback(self._tasks.discard)
         # The call goes on when its caller has given up.
         return await asyncio.shield(executed)
 
