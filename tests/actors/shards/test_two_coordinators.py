@@ -6,7 +6,7 @@ from tests.actors.shards.test_simulation import CHECKS
 from tests.support.actors.shards.rival_coordinators import RivalInstallation
 from tests.support.actors.shards.virtual_time import run
 
-SEEDS = 24
+SEEDS = 12
 
 
 def lived(seed: int) -> RivalInstallation:

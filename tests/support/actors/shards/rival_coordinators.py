@@ -71,6 +71,7 @@ class RivalInstallation(Installation):
         executed = asyncio.ensure_future(self._executed(host, method, payload))
         self._tasks.add(executed)  # type: ignore[arg-type]
         executed.add_done_callback(self._tasks.discard)
+        executed.add_done_callback(lambda done: done.cancelled() or done.exception())
         # The call goes on when its caller has given up.
         return await asyncio.shield(executed)
 
