@@ -65,6 +65,10 @@ class Nodes:
         """Returns when Ray's head answers; raises RayError, RuntimeError or TimeoutError otherwise."""
         await self._table()
 
+    def forget(self) -> None:
+        """Ray has been started again: a question to the earlier one gets no answer."""
+        self._asking = None
+
     async def _table(self) -> list[dict[str, Any]]:
         """Ray's table of nodes. A head that is away blocks the call, possibly for hours, so callers share
         one."""

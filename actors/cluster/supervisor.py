@@ -180,6 +180,7 @@ class ClusterSupervisor:
                 kill_process(process.identity)
         await self._ray.leave()
         await self._join_with_back_off()
+        self._nodes.forget()
         self._processes.launch([own_node()], own_node())
         self._processes.watch()
         await self._wait_served_or_lost()

@@ -66,6 +66,11 @@ async def test_head_that_is_away_blocks_one_thread_and_the_last_nodes_stay(
     assert len(asked) == 2, "callers share the question that has no answer"
     with pytest.raises(TimeoutError):
         await nodes.head_answers()
+    away.clear()
+    nodes.forget()
+    await nodes.head_answers()
+    away.set()
+    assert await nodes.living() == [A]
     monkeypatch.setattr(module, "RAY_REPEAT_SECONDS", 0.0)
     away.clear()
     await nodes.head_answers()
