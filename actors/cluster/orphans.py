@@ -41,20 +41,25 @@ async def adopt_processes(
     """Find the running processes that are as ``wanted``: their current names by placed name. All others end,
     coordinators without a stop, which would end their hosts. Raises ClusterError when they do not end in
     time."""
-    names = await _orphans(settings)
     by_placed_name = {each.name: each for each in wanted}
-    adopted: dict[str, str] = {}
-    for name in sorted(names, key=successor_number):
-        placed = by_placed_name.get(placed_name(name))
-        if placed is not None and await _is_as_wanted(settings, peers, name, placed):
-            adopted[placed.name] = name
+    # The newest successor of a process is the last one.
+    names = sorted(await _orphans(settings), key=successor_number)
+    found = [(name, by_placed_name.get(placed_name(name))) for name in names]
+    fits = await asyncio.gather(*(_is_as_wanted(settings, peers, *each) for each in found))
+    adopted = {
+        placed.name: name
+        for (name, placed), as_wanted in zip(found, fits, strict=True)
+        if as_wanted and placed is not None
+    }
     if adopted:
         _log.warning("orphans_adopted", names=sorted(adopted.values()))
     await _end_all(settings, peers, adopted)
     return adopted
 
 
-async def _is_as_wanted(settings: Settings, peers: RayPeers, name: str, placed: PlacedProcess) -> bool:
+async def _is_as_wanted(settings: Settings, peers: RayPeers, name: str, placed: PlacedProcess | None) -> bool:
+    if placed is None:
+        return False
     wanted = origin_of(placed.spec.factory, settings, placed.spec.niceness)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
