@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.cluster.peers import COORDINATOR
+from actors.cluster.peers import COORDINATOR, STANDBY
 from actors.peers import NETWORK
 from actors.placement import ProcessSpec
 from actors.settings import Settings
 
 PROCESSES = (
-    # The cluster's head usually runs on the supervisor's node, and its death ends everything. The death of
-    # any other node must not end the coordinator, which starts the takeover of that node's shards.
+    # Of the two coordinators one leads. No node has both, if there are several: the death of a node with
+    # shard hosts must leave one that starts the takeover.
     ProcessSpec(COORDINATOR, "actors.cluster.hosts:coordinator", "supervisor_node"),
+    ProcessSpec(STANDBY, "actors.cluster.hosts:coordinator", "last_node"),
     ProcessSpec("edge", "actors.network.roles:EdgeRole", "each"),
     ProcessSpec(NETWORK, "actors.network.roles:NetworkRole"),
 )

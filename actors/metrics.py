@@ -94,6 +94,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "1 while the shard host makes no decisions because the database's clock is out of bounds, else 0.",
     ),
     "stanchion_shards": ("gauge", "Shards that the host owns."),
+    "stanchion_coordinator_leads": ("gauge", "1 if this coordinator leads, 0 if it waits."),
     "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),
     "stanchion_nodes": ("gauge", "Nodes of the cluster that have shard hosts."),
     "stanchion_shards_unowned": ("gauge", "Shards without a living owner."),

@@ -7,6 +7,7 @@ machine.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
@@ -19,26 +20,28 @@ much sooner."""
 NODE_LETTERS: Final = 8
 """Number of letters of a node's id that are part of the names of its processes."""
 
+_SUCCESSOR: Final = re.compile(r"(.+)\.(\d+)")
+
 
 class ProcessSpec(msgspec.Struct, frozen=True):
     """A process of an installation and its spread over the nodes.
 
     ``supervisor_node``: one process in the cluster, on the supervisor's node. ``once``: one process in the
-    cluster, on the first node. ``round_robin``: one of several that are distributed over the nodes in turn.
-    ``each``: one process on each node.
+    cluster, on the first node. ``last_node``: the same on the last node. ``round_robin``: one of several that
+    are distributed over the nodes in turn. ``each``: one process on each node.
     """
 
     name: str
     factory: str
     """Builds the role: ``module:function``."""
-    spread: Literal["supervisor_node", "once", "round_robin", "each"] = "once"
+    spread: Literal["supervisor_node", "once", "last_node", "round_robin", "each"] = "once"
     niceness: int = 0
     """The nice value (nice(1))."""
 
     @property
     def singleton(self) -> bool:
         """Whether there is exactly one such process, which others call by its name."""
-        return self.spread in ("supervisor_node", "once")
+        return self.spread in ("supervisor_node", "once", "last_node")
 
 
 class PlacedProcess(msgspec.Struct, frozen=True):
@@ -70,7 +73,7 @@ def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> lis
             placed.append(PlacedProcess(spec.name, spec, ordered[turn % len(ordered)], pinned=False))
             turn += 1
         else:
-            node = own if spec.spread == "supervisor_node" else ordered[0]
+            node = {"supervisor_node": own, "last_node": ordered[-1]}.get(spec.spread, ordered[0])
             placed.append(PlacedProcess(spec.name, spec, node, pinned=False))
     return placed
 
@@ -78,6 +81,23 @@ def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> lis
 def name_on(name: str, node: str) -> str:
     """The name, on ``node``, of a process that exists on several nodes."""
     return f"{name}@{node[:NODE_LETTERS]}"
+
+
+def successor_of(name: str, number: int) -> str:
+    """The name of a process that starts beside the one it replaces, ``number`` times after the first."""
+    return f"{name}.{number}"
+
+
+def placed_name(name: str) -> str:
+    """The name under which a process, or the first of its predecessors, was placed."""
+    successor = _SUCCESSOR.fullmatch(name)
+    return name if successor is None else successor[1]
+
+
+def successor_number(name: str) -> int:
+    """The number of replacements before a process."""
+    successor = _SUCCESSOR.fullmatch(name)
+    return 0 if successor is None else int(successor[2])
 
 
 def missing_hosts(nodes: Collection[str], hosts: Collection[str], wanted: int) -> list[str]:

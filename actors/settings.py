@@ -268,9 +268,13 @@ class Settings(BaseSettings):
         return self.load(**(values | changes))
 
     def to_json(self) -> bytes:
-        """All settings except the master key and the address for migrations, as bytes for another process."""
+        """The settings that are not at their defaults, as bytes for another process, except the master key
+        and the address for migrations. That process can be of another release, which does not know every
+        setting."""
         values = self.model_dump(
-            mode="json", exclude={"master_key", "migrations_database_url", "database_url", "redis_url"}
+            mode="json",
+            exclude={"master_key", "migrations_database_url", "database_url", "redis_url"},
+            exclude_defaults=True,
         )
         for name in ("database_url", "redis_url"):
             secret: SecretStr | None = getattr(self, name)
@@ -280,8 +284,10 @@ class Settings(BaseSettings):
     @classmethod
     def from_json(cls, raw: bytes) -> Self:
         """The settings from another process's ``to_json``, with the master key from this process's
-        environment."""
-        return cls.load(**json.loads(raw))
+        environment. Names that this release does not know are left out."""
+        fields = {name: each.get_default() for name, each in cls.model_fields.items() if name != "master_key"}
+        given = {name: value for name, value in json.loads(raw).items() if name in fields}
+        return cls.load(**(fields | given))
 
     @property
     def database_dsn(self) -> str:

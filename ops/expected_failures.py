@@ -7,6 +7,7 @@ from typing import Final
 from actors.cluster.environment import ClusterError
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.primary import CannotConnectError
+from actors.release import ReleaseError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
@@ -56,6 +57,7 @@ EXPECTED_FAILURES: Final = (
     MigrationError,
     PeerFailedError,
     PeerGoneError,
+    ReleaseError,
     ResendError,
     RunningError,
     ServerError,

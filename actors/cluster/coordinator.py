@@ -1,5 +1,5 @@
 """The coordinator keeps every shard on a living host, keeps every node supplied with hosts, and publishes the
-routing table.
+routing table. There are two; ``leadership`` decides which one leads, and the other only observes.
 
 A host that dies, or does not answer pings, loses its shards to the survivors at once. The coordinator then
 creates a new host, which gets its share; it does the same on a node that has joined. A host that is replaced,
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,7 +57,13 @@ class Coordinator:
         self._read_owners = read_owners
         self._wanted = wanted
         self._watch = HostWatch(hosts, self._on_lost, probes)
-        self._ownership = Ownership(hosts.call, read_epochs)
+        self._ownership = Ownership(self._watch.call, read_epochs)
+        self._leading = False
+        self._lost: set[str] = set()
+        """Owners that did not answer while another coordinator led."""
+        self._planned = asyncio.Lock()
+        """Held by moves between living hosts, which are planned from the owners of all shards. Takeovers do
+        not wait for it."""
         self._creating: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._draining: set[str] = set()
@@ -68,20 +74,48 @@ class Coordinator:
 
     # --- role ---------------------------------------------------------------------------------------------
 
+    async def observe(self) -> None:
+        """Learn which hosts live, while another coordinator leads; to be called again and again. Afterwards
+        ``start`` need not wait for the silence of dead hosts."""
+        owners = {owner for owner in (await self._read_owners()).values() if owner is not None}
+        await self._watch_answering(owners)
+        self._lost = owners - self._watch.incarnations
+
     async def start(self) -> None:
-        """Adopt the living hosts, create the missing ones, and give every shard an owner."""
+        """Lead: adopt the living hosts, give every shard an owner, and create the missing hosts. Waits for
+        new hosts only if no host lives."""
         self._ownership.learn(await self._read_owners())
-        owners = self._ownership.owners()
-        for incarnation in await self._hosts.living():
-            if incarnation in owners and await self._watch.answers(incarnation):
-                self._watch.add(incarnation)
-            else:
-                self._hosts.end(incarnation)
-        await self._create_missing()
-        async with self._ownership.moving:
+        self._leading = True
+        await self._watch_answering(self._ownership.owners() - self._lost)
+        if not self._watch:
+            await self._end_strangers()
+            await self._create_missing()
             await self._rebalance()
+        else:
+            await self._ownership.adopt_orphans(self._watch.incarnations)
+            self._spawn(self._complete())
         if self._hosts.nodes_may_change:
             self._node_watch.start()
+
+    async def _watch_answering(self, incarnations: Collection[str]) -> None:
+        """Watch those of the hosts that answer; all are pinged at once."""
+        unknown = sorted(set(incarnations) - self._watch.incarnations)
+        answers = await asyncio.gather(*map(self._watch.answers, unknown))
+        for incarnation, answered in zip(unknown, answers, strict=True):
+            if answered:
+                self._watch.add(incarnation)
+
+    async def _complete(self) -> None:
+        """The part of a start for which no card has to wait."""
+        await self._end_strangers()
+        await self._refill()
+        await self._rebalance()
+
+    async def _end_strangers(self) -> None:
+        """End the hosts of earlier coordinators that own no shard."""
+        for incarnation in await self._hosts.living():
+            if incarnation not in self._watch:
+                self._hosts.end(incarnation)
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "table":
@@ -98,6 +132,8 @@ class Coordinator:
         raise ValueError(method)
 
     def figures(self) -> Figures:
+        if not self._leading:
+            return {}
         return {
             "stanchion_takeovers": self.takeovers,
             "stanchion_shards_unowned": self._ownership.unowned,
@@ -105,20 +141,23 @@ class Coordinator:
         }
 
     async def stop(self) -> None:
-        """Let every host make its decisions durable, and end it. No shard moves any more."""
+        """Let every host make its decisions durable, and end it. No shard moves any more. A coordinator that
+        does not lead ends no host."""
         await self._node_watch.stop()
         for task in self._tasks:
             task.cancel()
         await self._watch.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         # Hosts must be ended here: an existing cluster would keep them.
-        await asyncio.gather(*(self._end(host) for host in self._watch.clear()))
+        hosts = self._watch.clear()
+        if self._leading:
+            await asyncio.gather(*(self._end(host) for host in hosts))
 
     async def _publish_programme(self, config: bytes) -> None:
         """Announce a programme's version to all living hosts. A host that dies meanwhile decides nothing any
         more."""
         hosts = tuple(self._watch.incarnations)
-        calls = (self._hosts.call(host, "programme_changed", config) for host in hosts)
+        calls = (self._watch.call(host, "programme_changed", config) for host in hosts)
         async with asyncio.timeout(PROGRAMME_PUBLISH_SECONDS):
             results = await asyncio.gather(*calls, return_exceptions=True)
         for result in results:
@@ -128,7 +167,11 @@ class Coordinator:
     # --- lost hosts ---------------------------------------------------------------------------------------
 
     def _on_lost(self, incarnation: str, reason: Loss) -> None:
-        self._spawn(self._take_over(incarnation, reason))
+        if self._leading:
+            self._spawn(self._take_over(incarnation, reason))
+        else:
+            self._lost.add(incarnation)
+            self._watch.remove(incarnation)
 
     async def _take_over(self, incarnation: str, reason: Loss) -> None:
         if not self._watch.remove(incarnation):
@@ -136,8 +179,7 @@ class Coordinator:
         _log.warning("host_lost", incarnation=incarnation, reason=reason)
         self._hosts.end(incarnation)
         self.takeovers += 1
-        async with self._ownership.moving:
-            await self._ownership.adopt_orphans(self._watch.incarnations)
+        await self._ownership.adopt_orphans(self._watch.incarnations)
         await self._refill()
 
     # --- missing hosts ------------------------------------------------------------------------------------
@@ -173,19 +215,19 @@ class Coordinator:
         except (PeerGoneError, PeerFailedError) as failure:
             self._failures[node] += 1
             pause = min(RETRY_SECONDS * 2 ** self._failures[node], RETRY_SECONDS_MAX)
-            _log.warning("host_cannot_start", node=node, error=type(failure).__name__)
+            _log.warning("host_cannot_start", node=node, error=type(failure).__name__, reason=str(failure))
             await asyncio.sleep(pause)
             self._creating[node] -= 1
             self._spawn(self._refill())
             return
         self._creating[node] -= 1
         del self._failures[node]
-        async with self._ownership.moving:
-            await self._rebalance()
+        await self._rebalance()
 
     async def _rebalance(self) -> None:
         await self._ownership.adopt_orphans(self._watch.incarnations)
-        await self._ownership.even_out(self._watch.incarnations)
+        async with self._planned:
+            await self._ownership.even_out(self._watch.incarnations)
 
     # --- replacement and drain ----------------------------------------------------------------------------
 
@@ -199,7 +241,7 @@ class Coordinator:
         if node is None:
             return ""
         new = await self._hosts.create(node)
-        async with self._ownership.moving:
+        async with self._planned:
             if old not in self._watch:
                 # It was lost in the meantime; the takeover replaces it.
                 self._hosts.end(new)
@@ -224,7 +266,7 @@ class Coordinator:
         if not staying:
             return None
         self._draining.add(node)
-        async with self._ownership.moving:
+        async with self._planned:
             for host in leaving:
                 if host in self._watch:
                     await self._ownership.hand_off(host, staying)

@@ -17,9 +17,11 @@ _running: set[threading.Thread] = set()
 """The threads of this process that are inside Ray, whose client exists once for each process."""
 
 
-async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: float = RAY_ANSWER_SECONDS) -> T:
-    """Call ``work`` in a new daemon thread and return its result. Raises TimeoutError after ``seconds``; the
-    thread then runs on, and its result is dropped.
+async def in_daemon_thread(
+    work: Callable[..., T], *arguments: Any, seconds: float | None = RAY_ANSWER_SECONDS
+) -> T:
+    """Call ``work`` in a new daemon thread and return its result. Raises TimeoutError after ``seconds``, if
+    there are any; the thread then runs on, and its result is dropped.
 
     ``asyncio.to_thread`` is not used: while its head is away, Ray blocks for a minute. A few blocked calls
     would fill the thread pool, and the event loop would wait for them when it closes.

@@ -11,7 +11,7 @@ import msgspec
 from actors.cluster.daemon_thread import in_daemon_thread
 from actors.cluster.environment import ClusterError
 from actors.cluster.nodes import own_node
-from actors.cluster.peers import COORDINATOR, RayPeers
+from actors.cluster.peers import RayPeers
 from actors.cluster.ray_session import join, leave, process_names
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODE_LETTERS, name_on
@@ -44,7 +44,7 @@ async def drain(settings: Settings, node: str | None) -> tuple[str, int]:
 async def _drain(settings: Settings, peers: RayPeers, node: str) -> tuple[str, int]:
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
-            hosts = _hosts_drained.decode(await peers.call(COORDINATOR, "drain", node.encode()))
+            hosts = _hosts_drained.decode(await peers.coordinate("drain", node.encode()))
     except TimeoutError:
         raise ClusterError("the node did not hand over its shards in time") from None
     if hosts is None:

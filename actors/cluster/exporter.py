@@ -1,5 +1,5 @@
-"""Pages of the metrics port: ``/metrics`` for Prometheus, ``/healthz`` (the supervisor answers) and
-``/readyz`` (every part of the installation answers, see ``readiness``)."""
+"""Pages of the metrics port: ``/metrics`` for Prometheus, ``/healthz`` (the supervisor answers), ``/livez``
+(Ray answers too) and ``/readyz`` (every part of the installation answers, see ``readiness``)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ ANSWER_SECONDS: Final = 1.0
 """A process that does not answer in this time counts as not serving; its other figures are left out."""
 SUPERVISOR: Final = "supervisor"
 """The process label of the exporter's own figures."""
+RAY: Final = "ray"
+"""The readiness check of Ray's head."""
 _NOT_SERVING: Final[Figures] = {"stanchion_process_serving": 0.0}
 
 
@@ -54,6 +56,7 @@ class Exporter:
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
+        app.router.add_get("/livez", self._liveness)
         app.router.add_get("/readyz", self._readiness)
         self._port = MetricsPort(app, tls=tls)
         await self._port.start(host, port)
@@ -78,12 +81,12 @@ class Exporter:
     async def _health(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
+    async def _liveness(self, _request: web.Request) -> web.Response:
+        checks = {part: check for part, check in self._checks().items() if part == RAY}
+        return _page(await not_ready(checks, READY_SECONDS))
+
     async def _readiness(self, _request: web.Request) -> web.Response:
-        missing = await self._not_ready()
-        if not missing:
-            return web.Response(text="ready\n")
-        lines = "".join(f"{part}: {reason}\n" for part, reason in missing.items())
-        return web.Response(text=f"not ready\n{lines}", status=503)
+        return _page(await self._not_ready())
 
     async def _ready_figure(self) -> Figures:
         missing = await self._not_ready()
@@ -126,3 +129,11 @@ class Exporter:
                 return figures
         except (PeerGoneError, PeerFailedError, TimeoutError):
             return _NOT_SERVING
+
+
+def _page(missing: Mapping[str, str]) -> web.Response:
+    """The answer of a check: 200, or 503 with the reason of each part."""
+    if not missing:
+        return web.Response(text="ready\n")
+    lines = "".join(f"{part}: {reason}\n" for part, reason in missing.items())
+    return web.Response(text=f"not ready\n{lines}", status=503)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from actors.cluster.liveness import Loss, ProbePolicy, probe, wait_lost
 from actors.essential import start_essential
+from actors.peers import PeerGoneError
 
 
 class Hosts(Protocol):
@@ -32,6 +33,7 @@ class Hosts(Protocol):
 class _Watched(NamedTuple):
     node: str
     watcher: asyncio.Task[None]
+    lost: asyncio.Event
 
 
 class HostWatch:
@@ -68,16 +70,38 @@ class HostWatch:
         """Ping a host once."""
         return await probe(partial(self._hosts.ping, incarnation), self._probes) is None
 
+    async def call(self, incarnation: str, method: str, payload: bytes) -> bytes:
+        """Call a watched host. Raises PeerGoneError as soon as it is lost: a host that hangs never
+        answers."""
+        watched = self._watched.get(incarnation)
+        if watched is None or watched.lost.is_set():
+            raise PeerGoneError(incarnation)
+        calling = asyncio.ensure_future(self._hosts.call(incarnation, method, payload))
+        lost = asyncio.create_task(watched.lost.wait())
+        try:
+            await asyncio.wait((calling, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                raise PeerGoneError(incarnation)
+            return calling.result()
+        finally:
+            for task in (calling, lost):
+                task.cancel()
+            await asyncio.gather(calling, lost, return_exceptions=True)
+
     def add(self, incarnation: str) -> None:
         """Watch a host that serves."""
-        watcher = start_essential(self._watch(incarnation), "host-watch")
-        self._watched[incarnation] = _Watched(self._hosts.node_of(incarnation), watcher)
+        if incarnation in self._watched:
+            return
+        lost = asyncio.Event()
+        watcher = start_essential(self._watch(incarnation, lost), "host-watch")
+        self._watched[incarnation] = _Watched(self._hosts.node_of(incarnation), watcher, lost)
 
     def remove(self, incarnation: str) -> bool:
         """Stop watching a host; returns whether it was watched."""
         watched = self._watched.pop(incarnation, None)
         if watched is not None:
             watched.watcher.cancel()
+            watched.lost.set()
         return watched is not None
 
     async def stop(self) -> None:
@@ -93,11 +117,12 @@ class HostWatch:
         self._watched.clear()
         return incarnations
 
-    async def _watch(self, incarnation: str) -> None:
-        lost = await wait_lost(
+    async def _watch(self, incarnation: str, lost: asyncio.Event) -> None:
+        reason = await wait_lost(
             partial(self._hosts.ping, incarnation),
             partial(self._hosts.death, incarnation),
             partial(self._hosts.is_halted, incarnation),
             self._probes,
         )
-        self._on_lost(incarnation, lost)
+        lost.set()
+        self._on_lost(incarnation, reason)

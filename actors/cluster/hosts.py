@@ -7,16 +7,23 @@ new name, so a process that was only frozen cannot be mistaken for its successor
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from typing import Final
 
+import ray
+import structlog
+from ray.exceptions import RayError
+
 from actors.cluster.coordinator import Coordinator
 from actors.cluster.daemon_thread import in_daemon_thread
+from actors.cluster.leadership import Leadership
 from actors.cluster.nodes import Nodes, placement_options
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
 from actors.cluster.process_state import is_halted
 from actors.cluster.ray_session import process_names
+from actors.journal.leader_lock import LeaderLock
 from actors.journal.owners import ShardOwners
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODE_LETTERS
@@ -27,13 +34,17 @@ from engine.limits import ROLE_START_SECONDS
 FACTORY: Final = "actors.shards.role:HostRole"
 PREFIX: Final = "host-"
 
+_log = structlog.get_logger(__name__)
+
 
 def coordinator(context: Context) -> Role:
     """The role that assigns shards to the hosts of this module."""
     settings = context.settings
-    hosts = RayHosts(settings, RayPeers(settings))
+    peers = RayPeers(settings)
+    hosts = RayHosts(settings, peers)
     shard_owners = ShardOwners(settings.database_dsn)
-    return Coordinator(hosts, shard_owners.owners, settings.hosts, shard_owners.epochs)
+    leading = Coordinator(hosts, shard_owners.owners, settings.hosts, shard_owners.epochs)
+    return Leadership(leading, LeaderLock(settings.database_dsn), peers, context.name)
 
 
 class RayHosts:
@@ -46,6 +57,7 @@ class RayHosts:
         self._nodes = Nodes(settings)
         self._ids: dict[str, str] = {}
         self._identities: dict[str, str] = {}
+        self._created: set[str] = set()
 
     @property
     def nodes_may_change(self) -> bool:
@@ -67,23 +79,39 @@ class RayHosts:
         incarnation = f"{PREFIX}{node}-{uuid.uuid4().hex[:8]}"
         if node not in self._ids:
             raise PeerGoneError(incarnation)
-        options = placement_options(self._ids[node], pinned=True)
+        self._created.add(incarnation)
+        given_up = threading.Event()
         try:
-            await in_daemon_thread(launch, FACTORY, self._settings, incarnation, options)
+            # A head that is away would keep the launch for later.
+            await self._nodes.head_answers()
+            await in_daemon_thread(self._launch, incarnation, self._ids[node], given_up)
             async with asyncio.timeout(ROLE_START_SECONDS):
                 await self._peers.ping(incarnation)
         except BaseException as failure:
             # Without this, a host that lives but does not serve would stay behind unwatched.
+            given_up.set()
             self._peers.kill(incarnation)
-            if isinstance(failure, TimeoutError):
+            self._created.discard(incarnation)
+            if isinstance(failure, TimeoutError | RayError | RuntimeError):
                 raise PeerFailedError(f"{incarnation}: it does not start") from None
             raise
         return incarnation
 
+    def _launch(self, incarnation: str, node: str, given_up: threading.Event) -> None:
+        """Blocks on Ray; the caller may have given up meanwhile."""
+        handle = launch(FACTORY, self._settings, incarnation, placement_options(node, pinned=True))
+        if given_up.is_set():
+            ray.kill(handle)
+
     async def living(self) -> set[str]:
-        """The incarnations that Ray knows, frozen ones included."""
-        names = await in_daemon_thread(process_names, self._settings)
-        return {name for name in names if name.startswith(PREFIX)}
+        """The incarnations that Ray knows and that this process has not created, frozen ones included. Empty
+        while Ray's head does not answer."""
+        try:
+            names = await in_daemon_thread(process_names, self._settings)
+        except (RayError, RuntimeError, TimeoutError) as failure:
+            _log.warning("names_unknown", error=type(failure).__name__)
+            return set()
+        return {name for name in names if name.startswith(PREFIX)} - self._created
 
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; raises PeerGoneError when it is dead."""
@@ -108,4 +136,5 @@ class RayHosts:
     def end(self, incarnation: str) -> None:
         """Kill the host without waiting for its end."""
         self._identities.pop(incarnation, None)
+        self._created.discard(incarnation)
         self._peers.kill(incarnation)

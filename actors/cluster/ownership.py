@@ -1,13 +1,15 @@
 """The owner of each shard, and all moves of shards.
 
-Callers hold the lock ``moving`` while they move shards; each call to a host has a time limit. The journal
-decides who owns a shard (epochs). If this table is wrong, commits fail and money is safe.
+A shard takes part in one move at a time, and no move waits for another: shards of a dead host are taken while
+shards of other hosts are handed over. Each call to a host has a time limit, and ends at once when the host is
+lost. The journal decides who owns a shard (epochs). If this table is wrong, commits fail and money is safe.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
@@ -18,9 +20,8 @@ import structlog
 from actors.database import DatabaseUnavailableError
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.placement import ShardMove, adopt_orphans, even_out, hand_off
-from engine.limits import MOVE_SECONDS, SHARD_COUNT
+from engine.limits import MOVE_SECONDS, SHARD_COUNT, TABLE_WAIT_SECONDS
 
-TABLE_WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.05
 
 CallHost = Callable[[str, str, bytes], Awaitable[bytes]]
@@ -47,7 +48,10 @@ class Ownership:
         # Greater than the version of any earlier coordinator, so that routers adopt the new tables.
         self._version = time.time_ns() // 1_000_000
         self._changed = asyncio.Condition()
-        self.moving = asyncio.Lock()
+        self._moving: set[int] = set()
+        """The shards of the moves under way."""
+        self._busy: Counter[str] = Counter()
+        """The takers of the moves under way between living hosts."""
 
     def learn(self, owners: Mapping[int, str | None]) -> None:
         """Adopt the owners that the journal has."""
@@ -73,12 +77,13 @@ class Ownership:
     # --- moving shards ------------------------------------------------------------------------------------
 
     async def adopt_orphans(self, hosts: Collection[str]) -> None:
-        """Move shards until each is owned by one of ``hosts``. ``hosts`` may change meanwhile; failed takes
-        are repeated, because takers can die and the journal can be unavailable."""
-        unable: set[str] = set()
-        while hosts and (moves := adopt_orphans(self._owners, hosts, unable)):
-            taken = await asyncio.gather(*(self._take(move) for move in moves))
-            await self._publish()
+        """Move shards until each is owned by one of ``hosts``, except those of moves under way, whose movers
+        call this afterwards. ``hosts`` may change meanwhile; failed takes are repeated, because takers can
+        die and the journal can be unavailable."""
+        # A taker that hangs in another move must not delay these shards too.
+        unable = set(self._busy)
+        while hosts and (moves := adopt_orphans(self._resting(), hosts, unable)):
+            taken = await asyncio.gather(*(self._give(move) for move in moves))
             # Try the other hosts first; try all again once none of them could take.
             unable = {move.taker for move, done in zip(moves, taken, strict=True) if not done}
             if unable:
@@ -87,30 +92,55 @@ class Ownership:
     async def even_out(self, hosts: Collection[str]) -> None:
         """Move the fewest shards after which the shard counts of ``hosts`` differ by at most one."""
         for move in even_out(self._owners, hosts) if hosts else ():
-            # Shards of a host that is lost meanwhile must not wait for the remaining moves.
-            await self.adopt_orphans(hosts)
             if move.giver in hosts and move.taker in hosts:
                 await self._hand_over(move)
-        await self.adopt_orphans(hosts)
+                await self.adopt_orphans(hosts)
 
     async def hand_off(self, giver: str, takers: Collection[str]) -> None:
         """Move all shards of ``giver`` to ``takers``. Shards that ``giver`` does not release stay."""
         for move in hand_off(self._owners, giver, takers):
             await self._hand_over(move)
 
-    async def _hand_over(self, move: ShardMove) -> None:
+    def _resting(self) -> dict[int, str | None]:
+        """The owners of the shards that take part in no move."""
+        return {shard: owner for shard, owner in self._owners.items() if shard not in self._moving}
+
+    async def _give(self, move: ShardMove) -> bool:
+        """Have the taker take shards without a living owner. Returns whether it owns them now."""
+        self._moving.update(move.shards)
+        try:
+            return await self._take(move)
+        finally:
+            self._moving.difference_update(move.shards)
+
+    async def _hand_over(self, planned: ShardMove) -> None:
         """Have the giver make its decisions durable and release the shards, then have the taker take them.
-        Routers hold back the commands meanwhile."""
+        Routers hold back the commands meanwhile. Shards that have moved since the plan stay."""
+        resting = self._resting()
+        shards = tuple(shard for shard in planned.shards if resting.get(shard) == planned.giver)
+        if not shards:
+            return
+        move = msgspec.structs.replace(planned, shards=shards)
+        self._moving.update(shards)
+        self._busy[move.taker] += 1
+        try:
+            if await self._release(move):
+                await self._take(move)
+        finally:
+            self._moving.difference_update(shards)
+            self._busy -= Counter([move.taker])
+
+    async def _release(self, move: ShardMove) -> bool:
+        """Returns whether the shards can be taken now."""
         try:
             async with asyncio.timeout(MOVE_SECONDS):
                 await self._call_host(move.giver or "", "release", _encode(move.shards))
         except (PeerGoneError, PeerFailedError):
-            return
+            return False
         except TimeoutError:
             # It may still own the shards; the taker's newer epochs make its later commits fail.
             _log.warning("release_timed_out", incarnation=move.giver)
-        await self._take(move)
-        await self._publish()
+        return True
 
     async def _take(self, move: ShardMove) -> bool:
         """Returns whether the taker now owns the shards. After a failure they have no owner."""
@@ -125,6 +155,8 @@ class Ownership:
         for shard in move.shards:
             self._owners[shard] = move.taker if taken else None
         _log.info("shards_moved", shards=len(move.shards), giver=move.giver, taker=move.taker, taken=taken)
+        # At once: commands must not wait for the other moves.
+        await self._publish()
         return taken
 
     async def _call_take(self, move: ShardMove) -> bytes:

@@ -8,6 +8,7 @@ and Ray if not.
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import Any, Final
 
@@ -20,14 +21,26 @@ from actors.cluster.nodes import own_node
 from actors.cluster.ray_session import namespace
 from actors.cluster.unix_rpc import UnixConnection, connect
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
+from actors.release import ReleaseError
 from actors.settings import Settings
+from engine.limits import PROGRAMME_PUBLISH_SECONDS, TABLE_SECONDS
 
 COORDINATOR: Final = "coordinator"
+STANDBY: Final = "coordinator-2"
+COORDINATORS: Final = (COORDINATOR, STANDBY)
+"""Either of them can lead (``leadership``). The other one refuses all calls."""
+NOT_LEADING: Final = "NotLeadingError"
+OTHER_SECONDS: Final = 1.0
+"""Time that the second coordinator has to answer when the first cannot; callers then begin again."""
+RETRY_SECONDS: Final = 0.05
 SOCKET_NAME: Final = "door"
 """The method that returns a process's socket name; a protocol between releases (``Process.door``)."""
 IDENTITY: Final = "whereabouts"
 """The method that returns a process's identity without starting its role; also a protocol between releases
 (``Process.whereabouts``)."""
+ORIGIN: Final = "origin"
+"""The method by which a process says what it was made of, and its node. A supervisor that starts again keeps
+the processes that it would make in the same way. Processes of the release before do not know it."""
 PING: Final = "ping"
 """The method that every process answers itself."""
 PARK: Final = "park"
@@ -61,10 +74,46 @@ class RayPeers:
         return await self.call(incarnation, "collect", caller)
 
     async def table(self, after: int) -> RoutingTable:
-        return _decode_table(await self.call(COORDINATOR, "table", _encode(after)))
+        """Both coordinators are asked, because the one that does not lead can lead at any moment."""
+        calls = {asyncio.create_task(self.call(name, "table", _encode(after))) for name in COORDINATORS}
+        pending: set[asyncio.Task[bytes]] = calls
+        failure: BaseException | None = None
+        try:
+            while pending:
+                seconds = TABLE_SECONDS if failure is None else OTHER_SECONDS
+                done, pending = await asyncio.wait(
+                    pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                for call in done:
+                    failure = call.exception()
+                    if failure is None:
+                        return _decode_table(call.result())
+                if not done:
+                    break
+            raise failure or PeerGoneError(COORDINATOR)
+        finally:
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
 
     async def publish_programme(self, programme: bytes) -> None:
-        await self.call(COORDINATOR, "publish_programme", programme)
+        await self.coordinate("publish_programme", programme, PROGRAMME_PUBLISH_SECONDS)
+
+    async def coordinate(self, method: str, payload: bytes, patience_seconds: float = 0.0) -> bytes:
+        """Call the coordinator that leads. ``patience_seconds``: time in which a failed call is repeated, for
+        methods that may be executed twice. Raises PeerGoneError and PeerFailedError."""
+        deadline = time.monotonic() + patience_seconds
+        while True:
+            failures: list[Exception] = []
+            for name in COORDINATORS:
+                try:
+                    return await self.call(name, method, payload)
+                except (PeerGoneError, PeerFailedError) as failure:
+                    failures.append(failure)
+            if time.monotonic() >= deadline:
+                # A refusal says nothing; the failure of the one that leads does.
+                raise min(failures, key=lambda failure: NOT_LEADING in str(failure))
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
         """Call a method of the role. Raises PeerGoneError and PeerFailedError."""
@@ -104,8 +153,10 @@ class RayPeers:
                 raise PeerGoneError(role) from None
             raise
         except RayTaskError as failure:
-            # The text is a traceback that can contain values.
-            raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
+            # The text is a traceback that can contain values; that of a ReleaseError has none.
+            cause = failure.cause
+            reason = str(cause) if isinstance(cause, ReleaseError) else type(cause).__name__
+            raise PeerFailedError(f"{role}: {reason}") from None
         except RayError:
             # The process has died, or Ray itself.
             self._handles.pop(role, None)

@@ -6,13 +6,17 @@ can be seconds away on a busy machine.
 Ray never retries calls (``max_task_retries=0``). Only our own code repeats them, and only by command key.
 
 Module, class, constructor arguments and method names are a protocol between releases: the supervisor of the
-release before creates and calls processes of this one during ``stanchion restart``.
+release before creates and calls processes of this one during ``stanchion restart``, and the coordinator of
+this release creates hosts of the one before during a rollback. Ray looks up every method of the creator's
+class, private ones included, in the code of the new process. ``Process`` therefore never gets a method of
+another name, and the name of a method that is gone stays (``GoneMethod``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import os
 import warnings
 from collections.abc import Callable
@@ -28,7 +32,7 @@ from actors.cluster.loop_lag import LoopLag
 from actors.cluster.niceness import apply_niceness
 from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
-from actors.cluster.peers import PARK, PING, RayPeers
+from actors.cluster.peers import ORIGIN, PARK, PING, RayPeers
 from actors.cluster.process_state import own_identity
 from actors.cluster.tasks import RayTasks
 from actors.cluster.title import set_title, title_of
@@ -36,6 +40,7 @@ from actors.cluster.unix_rpc import UnixServer
 from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.primary import PrimaryWatch
+from actors.release import check_release
 from actors.roles import Context, Role
 from actors.settings import Settings
 from actors.vault import Vault, VaultError
@@ -50,8 +55,15 @@ COLLECT_AFTER_OBJECTS: Final = 20_000
 _log = structlog.get_logger(__name__)
 
 
+class GoneMethod:
+    """Takes the place of a method of an earlier release: Ray finds the name, and nothing calls it. Not a
+    function, so that Ray does not look it up in releases that never had it."""
+
+
 class Process:
     """A role in a process."""
+
+    _start_again: Final = GoneMethod()
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
         # Loading makes many objects that stay; searching them for garbage costs half as much as loading them.
@@ -59,6 +71,7 @@ class Process:
         set_title(title_of(name))
         self._niceness = niceness
         self._settings = Settings.from_json(settings)
+        self._origin = _digest(factory, settings, niceness)
         self._proof = proof
         configure(self._settings.var_dir, self._settings.log_level, name)
         self._factory = factory
@@ -74,7 +87,7 @@ class Process:
         # the first call, which reports it.
         with suppress(Exception):
             _import(factory)
-        self._restarted = asyncio.create_task(self._start_again()) if _is_restarted() else None
+        self._restarted = asyncio.create_task(_start_again(self)) if _is_restarted() else None
 
     async def ping(self) -> int:
         """Start the role if necessary; returns the process id."""
@@ -96,7 +109,9 @@ class Process:
         return own_identity()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """Call the role, or answer PING and PARK."""
+        """Call the role, or answer PING, PARK and ORIGIN."""
+        if method == ORIGIN:
+            return f"{self._origin}@{own_node()}".encode()
         role = self._role or await self._started()
         if method == PING:
             return self._identity
@@ -119,15 +134,12 @@ class Process:
             _log.info("stopped")
         await self._server.close()
 
-    async def _start_again(self) -> None:
-        # The failure is in the log, and the supervisor's call starts the role again.
-        with suppress(Exception):
-            await self._started()
-
     async def _started(self) -> Role:
         async with self._starting:
             if self._role is None:
                 try:
+                    if self._settings.database_url is not None:
+                        await check_release(self._settings.database_dsn)
                     role = self._build()
                     await role.start()
                 except Exception:
@@ -160,6 +172,12 @@ class Process:
         return _import(self._factory)(Context(settings, self._name, RayPeers(settings), RayTasks(settings)))
 
 
+async def _start_again(process: Process) -> None:
+    # The failure is in the log, and the supervisor's call starts the role again.
+    with suppress(Exception):
+        await process.ping()
+
+
 def _is_restarted() -> bool:
     """Whether Ray has restarted this process after its death."""
     with warnings.catch_warnings():
@@ -173,6 +191,15 @@ def _import(factory: str) -> Callable[[Context], Role]:
     module, _, attribute = factory.partition(":")
     build: Callable[[Context], Role] = getattr(import_module(module), attribute)
     return build
+
+
+def origin_of(factory: str, settings: Settings, niceness: int) -> str:
+    """A digest of what a process is made of."""
+    return _digest(factory, settings.to_json(), niceness)
+
+
+def _digest(factory: str, settings: bytes, niceness: int) -> str:
+    return hashlib.sha256(b"\0".join((factory.encode(), settings, str(niceness).encode()))).hexdigest()
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -17,6 +18,7 @@ from actors.settings import Settings
 
 NODE_START_SECONDS: Final = 60.0
 """Time for the processes of other nodes to serve; the start of the installation does not wait longer."""
+NOTHING_RUNS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _log = structlog.get_logger(__name__)
 
@@ -53,17 +55,25 @@ class ProcessSet:
         """The current name of each process by its placed name, which a successor inherits."""
         return {placed_name: process.name for placed_name, process in self._by_name.items()}
 
-    def launch(self, nodes: Sequence[str], own_node: str) -> None:
+    def placed(self, nodes: Sequence[str], own_node: str) -> list[PlacedProcess]:
+        """All processes, placed on ``nodes``."""
+        return place(self._specs, nodes, own_node)
+
+    def launch(self, nodes: Sequence[str], own_node: str, running: Mapping[str, str] = NOTHING_RUNS) -> None:
         """Launch every process on ``nodes``, and forget earlier ones. ``own_node`` is the supervisor's node.
+        ``running``: the names of processes that run already, by placed name.
 
         Ray starts a few at a time. The coordinator is first, because it still has to create the hosts; then
         the API servers, which are last in the specs and import the most code.
         """
         self._own_node = own_node
         self._by_name.clear()
-        first, *others = [self._add(each) for each in place(self._specs, nodes, own_node)]
+        first, *others = [self._add(each) for each in self.placed(nodes, own_node)]
         for process in (first, *reversed(others)):
-            process.launch()
+            if (name := running.get(process.placed.name)) is not None:
+                process.adopt(name)
+            else:
+                process.launch()
 
     async def wait_serving(self) -> None:
         """Wait until all processes of this node serve, and those of other nodes serve or have used up

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from actors.cluster.environment import RestartError
-from actors.cluster.peers import COORDINATOR, RayPeers
+from actors.cluster.peers import RayPeers
 from actors.cluster.process_set import ProcessSet
 from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import ROLE_START_SECONDS
@@ -29,7 +29,7 @@ async def replace_all(peers: RayPeers, processes: ProcessSet, report: Report) ->
     process that cannot be replaced; the remaining processes continue unchanged."""
     try:
         async with asyncio.timeout(ROLE_START_SECONDS):
-            hosts = _decode_names(await peers.call(COORDINATOR, "hosts", b""))
+            hosts = _decode_names(await peers.coordinate("hosts", b""))
     except (PeerGoneError, PeerFailedError, TimeoutError):
         raise RestartError("the coordinator does not answer") from None
     for host in hosts:
@@ -47,7 +47,7 @@ async def _replace_host(peers: RayPeers, old: str, report: Report) -> None:
     began = time.monotonic()
     try:
         async with asyncio.timeout(REPLACE_SECONDS):
-            new = (await peers.call(COORDINATOR, "replace", old.encode())).decode()
+            new = (await peers.coordinate("replace", old.encode())).decode()
     except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
         raise RestartError(f"{old} could not be replaced: {failure}".rstrip(": ")) from None
     if new == old:

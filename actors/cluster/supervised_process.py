@@ -17,11 +17,11 @@ import structlog
 
 from actors.cluster.liveness import ROLE_PROBES, Loss, ProbePolicy, wait_lost
 from actors.cluster.nodes import placement_options
-from actors.cluster.peers import COORDINATOR, RayPeers
+from actors.cluster.peers import COORDINATORS, RayPeers
 from actors.cluster.process import RESTART_ALWAYS, launch
 from actors.cluster.process_state import is_halted, kill_process
 from actors.peers import PeerFailedError, PeerGoneError
-from actors.placement import PlacedProcess
+from actors.placement import PlacedProcess, successor_number, successor_of
 from actors.settings import Settings
 from engine.limits import (
     ROLE_PATIENCE_DOUBLINGS_MAX,
@@ -62,6 +62,11 @@ class SupervisedProcess:
     def launch(self) -> None:
         """Have Ray start the process, and restart it whenever it dies."""
         self._launch(self.name)
+
+    def adopt(self, name: str) -> None:
+        """Keep a process that an earlier supervisor launched, or its successor ``name``."""
+        self.name = name
+        self._successors = successor_number(name)
 
     async def wait_serving(self) -> None:
         """Wait until its role serves. Raises PeerGoneError, PeerFailedError, and TimeoutError after
@@ -110,7 +115,7 @@ class SupervisedProcess:
 
     async def _replace_by_successor(self) -> None:
         old, self._successors = self.name, self._successors + 1
-        new = f"{self.placed.name}.{self._successors}"
+        new = successor_of(self.placed.name, self._successors)
         self._launch(new)
         try:
             async with asyncio.timeout(ROLE_START_SECONDS):
@@ -125,7 +130,7 @@ class SupervisedProcess:
 
     async def _restart(self) -> None:
         before = await self._peers.ask(self.name, "ping")
-        if self.name != COORDINATOR:
+        if self.name not in COORDINATORS:
             # Stopping the coordinator would end every host; a kill leaves them running.
             await self._stop_role(self.name)
         self._peers.kill(self.name, again=True)
@@ -172,12 +177,16 @@ class SupervisedProcess:
 
     async def _wait_started(self) -> None:
         """Wait until the process serves, over any number of restarts."""
+        reported = ""
         while True:
             try:
                 await self.wait_serving()
             except PeerGoneError:
                 await asyncio.sleep(RESTART_POLL_SECONDS)
-            except PeerFailedError:
+            except PeerFailedError as failure:
+                if str(failure) != reported:
+                    reported = str(failure)
+                    _log.warning("process_cannot_start", name=self.name, reason=reported)
                 await asyncio.sleep(FAILED_PAUSE_SECONDS)
             except TimeoutError:
                 if not self._replacing:

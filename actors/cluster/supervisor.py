@@ -4,8 +4,8 @@ reverse order. It runs in the process of ``stanchion up``.
 Ray restarts processes that die (except hosts, which the coordinator replaces). The supervisor pings every
 process and kills one that does not answer; its ping also starts the role of a restarted process. A local Ray
 that loses one of its servers cannot be repaired and cannot adopt its processes, so the supervisor starts Ray
-and all processes again (``_rebuild``). In a cluster, the supervisor launches the processes of ``each`` node
-on nodes that join.
+and all processes again (``_rebuild``). In a cluster, processes outlive the supervisor and Ray's head, and the
+next supervisor adopts them; it launches the processes of ``each`` node on nodes that join.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from actors.cluster.exporter import Exporter
 from actors.cluster.installation_checks import EDGE, installation_checks
 from actors.cluster.listen_addresses import ListenAddresses, listen_addresses
 from actors.cluster.nodes import Nodes, own_node
-from actors.cluster.orphans import end_orphans
+from actors.cluster.orphans import adopt_processes
 from actors.cluster.peers import RayPeers
 from actors.cluster.process_set import ProcessSet
 from actors.cluster.process_state import kill_process
@@ -80,9 +80,11 @@ class ClusterSupervisor:
         await self._ray.join()
         self._failed = asyncio.get_running_loop().create_future()
         nodes = await self._first_nodes()
+        running: dict[str, str] = {}
         if self._nodes.may_change:
-            await end_orphans(self._settings, self._peers)
-        self._processes.launch(nodes, own_node())
+            wanted = self._processes.placed(nodes, own_node())
+            running = await adopt_processes(self._settings, self._peers, wanted)
+        self._processes.launch(nodes, own_node(), running)
         await self._ray.unless_lost(asyncio.create_task(self._processes.wait_serving()))
         settings = self._settings
         tls = ServerTls.of_metrics(settings)
@@ -181,6 +183,7 @@ class ClusterSupervisor:
                 kill_process(process.identity)
         await self._ray.leave()
         await self._join_with_back_off()
+        self._nodes.forget()
         self._processes.launch([own_node()], own_node())
         self._processes.watch()
         await self._wait_served_or_lost()

@@ -35,6 +35,13 @@ ROLE_PATIENCE_SECONDS: Final = 60.0
 with too little processor time does not spend it on restarts."""
 ROLE_PATIENCE_DOUBLINGS_MAX: Final = 3
 """Number of times that the allowed silence is doubled."""
+LEADER_CHECK_SECONDS: Final = 1.0
+"""Interval at which the coordinator that leads looks whether it still has its lock, and the other one which
+hosts there are."""
+TABLE_WAIT_SECONDS: Final = 10.0
+"""Time that a coordinator keeps a request for a newer routing table."""
+TABLE_SECONDS: Final = 12.0
+"""Time that a router waits for a coordinator's routing table before it asks again."""
 RAY_CHECK_SECONDS: Final = 0.25
 """Interval between checks of the servers of a local Ray."""
 READY_SECONDS: Final = 1.0
@@ -45,6 +52,8 @@ ROLE_STOP_SECONDS: Final = 15.0
 """Time that a process has to finish its work before it is killed."""
 RAY_ANSWER_SECONDS: Final = 10.0
 """Time limit of Ray's answer to a look-up of a name or of its nodes."""
+RAY_REPEAT_SECONDS: Final = 60.0
+"""Time after which a question to Ray that is still open is asked again."""
 RAY_IDLE_SECONDS: Final = 2.0
 """Time that open calls have to end before the supervisor shuts Ray down."""
 RAY_LEAVE_SECONDS: Final = 20.0

@@ -4,7 +4,7 @@
 
 Rounds of faults, always in the same order, take half of the minutes. Then the run compares the history of all
 client operations with the journal, audits the books, and searches for leaked secrets. Drills on a cluster of
-several nodes, and failovers of PostgreSQL, run once. The test suites that need no installation use the
+several nodes, failovers and upgrades run once. The test suites that need no installation use the
 remaining time for more seeds. The exit status is 0 only if every promise (with ``--only``: every chosen one)
 was tried and held.
 """
@@ -40,6 +40,9 @@ from ops.chaos.rig import Rig
 from ops.chaos.suites import SUITES, Suite
 from ops.chaos.suites import run as run_suite
 from ops.chaos.timetable import Timetable, long_turns
+from ops.chaos.upgrades import FAULTS as UPGRADES
+from ops.chaos.upgrades import RELEASES
+from ops.chaos.upgrades import run as run_upgrades
 from ops.histories.check import check
 from ops.histories.operations import History
 
@@ -112,8 +115,9 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
     report.circumstances = _circumstances(options)
     drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
     failovers = [fault for fault, _ in FAILOVERS if _is_chosen(options.only, fault.promise, fault.name)]
-    timetable = Timetable(options.minutes, shared=bool(drills or failovers or suites))
-    for fault in (*faults, *drills, *failovers, *(suite.fault for suite in suites)):
+    upgrades = [fault for fault in UPGRADES if _is_chosen(options.only, fault.promise, fault.name)]
+    timetable = Timetable(options.minutes, shared=bool(drills or failovers or upgrades or suites))
+    for fault in (*faults, *drills, *failovers, *upgrades, *(suite.fault for suite in suites)):
         report.wants(fault)
     if faults or only_checked(promises):
         try:
@@ -130,6 +134,12 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
             await run_failovers(folder, options.cards, options.seed, report, failovers)
         except Exception as failure:  # noqa: BLE001 - as above
             report.ended_early(f"at a failover: {type(failure).__name__}: {failure}")
+    if upgrades:
+        try:
+            commits = [each for each in RELEASES if any(each in fault.name for fault in upgrades)]
+            await run_upgrades(folder, options.cards, options.seed, report, commits)
+        except Exception as failure:  # noqa: BLE001 - as above
+            report.ended_early(f"at an upgrade: {type(failure).__name__}: {failure}")
     # Suites with seeds run last and use the remaining time.
     suites.sort(key=lambda suite: suite.seeds_per_minute > 0)
     for number, suite in enumerate(suites):

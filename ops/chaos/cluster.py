@@ -1,5 +1,5 @@
-"""Drills on a cluster under load: a node joins, all processes restart, a node is drained, a node dies. No
-decision may fail or get lost.
+"""Drills on a cluster under load: a node joins, all processes restart, a node is drained, the head dies and
+comes back, a node dies. No decision may fail or get lost.
 
     python -m ops.chaos.cluster [--folder DIR] [--cards 24]
 
@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -33,7 +34,7 @@ from actors.vault import Vault
 from engine.ids import shard_of
 from ops.audit import Finding, audit
 from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode
-from ops.chaos.environment.processes import pids_by_role
+from ops.chaos.environment.processes import pids_by_role, signal_processes
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
 from ops.chaos.report import ChaosReport
@@ -51,6 +52,16 @@ BALANCE_SECONDS_MAX: Final = 60.0
 PAUSE_SECONDS: Final = 2.0
 FIRST_GOOD_MS_MAX: Final = 2500.0
 """Only pings can detect that a node has died: 1 s of silence, then a takeover."""
+HEADLESS_SECONDS: Final = 65.0
+"""Ray by itself ends nodes whose head is away for a minute."""
+HEADLESS_MS_MAX: Final = 100.0
+HEADLESS_FIRST_GOOD_MS_MAX: Final = 1500.0
+ONCE: Final = ("relay", "network")
+"""Processes that exist once in a cluster, on a node with shard hosts."""
+ONCE_SECONDS_MAX: Final = 5.0
+MANAGED_SECONDS_MAX: Final = 90.0
+HOST_TITLE: Final = "stanchion: host"
+EDGE_TITLE: Final = "stanchion: edge"
 SERVERS: Final = ("edge", "api-0")
 """Every node has one of each."""
 FUNDS: Final = "5000000.00"
@@ -59,7 +70,7 @@ UNKNOWN_OUTCOMES: Final = frozenset({"91", "96", "timeout"})
 
 @dataclass
 class Cluster:
-    """An installation on several nodes, and its load. ``spare``: the nodes that have joined, newest last."""
+    """An installation on several nodes, and its load. ``spare``: the nodes with hosts, newest last."""
 
     ray: RayCluster
     folder: Path
@@ -68,6 +79,10 @@ class Cluster:
     crowd: Crowd
     spare: list[RayNode] = field(default_factory=list)
     dsn: str = ""
+    serving: set[int] = field(default_factory=set)
+    """The hosts and edges that have to outlive the head."""
+    once_seconds: float | None = None
+    """From the death of a node to the return of the processes that exist once."""
 
     async def hosts(self) -> dict[str, str]:
         """The node of each host that owns shards."""
@@ -118,7 +133,7 @@ async def join(cluster: Cluster) -> Outcome:
     began = time.monotonic()
     cluster.spare.append(await asyncio.to_thread(cluster.ray.join))
     joined = time.monotonic()
-    await cluster.balanced(len(cluster.spare) + 1)
+    await cluster.balanced(len(cluster.spare))
     outcome = Outcome(time.monotonic() - joined)
     await _complete(cluster)
     _expect_none_refused(cluster, began, outcome)
@@ -141,12 +156,93 @@ async def drain(cluster: Cluster) -> Outcome:
     outcome.expect(name in before and name not in await cluster.loads(), "the node still owns shards")
     _expect_none_refused(cluster, began, outcome)
     await asyncio.to_thread(cluster.spare.pop().leave)
-    await cluster.balanced(len(cluster.spare) + 1)
+    await cluster.balanced(len(cluster.spare))
     return outcome
 
 
+async def lose_head(cluster: Cluster) -> Outcome:
+    """All processes of the head's machine die, the supervisor and a coordinator among them. Figure: 99th
+    percentile, in milliseconds, of the answers while Ray has no head."""
+    cluster.serving = _serving(cluster)
+    await asyncio.to_thread(cluster.installation.kill)
+    await asyncio.to_thread(cluster.ray.kill_head)
+    began = time.monotonic()
+    await asyncio.sleep(HEADLESS_SECONDS)
+    operations = [each for each in cluster.since(began) if each.response_code]
+    outcome = Outcome(0.0)
+    _expect_none_refused(cluster, began, outcome)
+    waits = sorted(1000 * ((each.ended or 0.0) - each.began) for each in operations)
+    outcome.figure = waits[int(len(waits) * 0.99)]
+    outcome.expect(_serving(cluster) == cluster.serving, "a process has ended")
+    return outcome
+
+
+async def lose_host(cluster: Cluster) -> Outcome:
+    """A shard host dies while Ray has no head. Figure: milliseconds until the last of its cards is
+    answered."""
+    # The owners cannot be told apart by process ids, so every card spends.
+    (victim, *_) = cluster.spare[0].named(HOST_TITLE)
+    signal_processes(signal.SIGKILL, [victim])
+    began = time.monotonic()
+    operations = await asyncio.gather(*(terminal.purchase() for terminal in cluster.crowd.terminals))
+    waits = [1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok"]
+    outcome = Outcome(max(waits, default=1000 * ANSWER_SECONDS_MAX))
+    outcome.expect(len(waits) == len(operations), "a card was not answered")
+    cluster.serving.discard(victim)
+    return outcome
+
+
+async def return_head(cluster: Cluster) -> Outcome:
+    """The head's machine and the supervisor start again. All other processes are the same as before, and are
+    managed: the lost host and a killed edge are replaced. Figure: seconds until then."""
+    began = time.monotonic()
+    await asyncio.to_thread(cluster.ray.start_head)
+    cluster.record = await asyncio.to_thread(cluster.installation.start)
+    await _complete(cluster)
+    hosts = 2 * len(cluster.spare)
+    outcome = Outcome(0.0)
+    ended = cluster.serving - _serving(cluster)
+    outcome.expect(not ended, f"{len(ended)} processes were replaced")
+    (edge, *_) = cluster.spare[0].named(EDGE_TITLE)
+    signal_processes(signal.SIGKILL, [edge])
+    async with asyncio.timeout(MANAGED_SECONDS_MAX):
+        while True:
+            edges = set(cluster.spare[0].named(EDGE_TITLE)) - {edge}
+            if edges and len(await cluster.hosts()) >= hosts:
+                break
+            await asyncio.sleep(0.1)
+    await _complete(cluster)
+    outcome.figure = time.monotonic() - began
+    return outcome
+
+
+def _serving(cluster: Cluster) -> set[int]:
+    """The process ids of hosts and edges of all nodes."""
+    titles = (HOST_TITLE, EDGE_TITLE)
+    return {pid for node in cluster.spare for title in titles for pid in node.named(title)}
+
+
+async def once_back(cluster: Cluster) -> Outcome:
+    """The return of the processes that exist once, after ``kill`` of their node."""
+    if cluster.once_seconds is None:
+        raise NotInjectedError("no node was killed")
+    return Outcome(cluster.once_seconds)
+
+
+async def _wait_once_back(cluster: Cluster) -> None:
+    began = time.monotonic()
+    async with asyncio.timeout(BALANCE_SECONDS_MAX):
+        while True:
+            if set(ONCE) <= (await _pids(cluster)).keys():
+                break
+            await asyncio.sleep(0.05)
+    cluster.once_seconds = time.monotonic() - began
+
+
 async def kill(cluster: Cluster) -> Outcome:
-    """All processes of the newest node die at once. Figure: milliseconds until its last card is answered."""
+    """All processes of a node die at once: of the one with the relay. Figure: milliseconds until its last
+    card is answered."""
+    cluster.spare.sort(key=lambda each: bool(each.named("stanchion: relay")))
     node = node_name(cluster.spare[-1])
     owned = {host for host, where in (await cluster.hosts()).items() if where == node}
     rows = await cluster._rows("SELECT shard, host FROM shards")
@@ -158,13 +254,15 @@ async def kill(cluster: Cluster) -> Outcome:
         raise NotInjectedError("the node had no cards")
     killing = asyncio.create_task(asyncio.to_thread(cluster.spare.pop().kill))
     await asyncio.sleep(0.05)
+    returning = asyncio.create_task(_wait_once_back(cluster))
     began = time.monotonic()
     operations = await asyncio.gather(*(terminal.purchase() for terminal in terminals))
     waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
     outcome = Outcome(waits[-1] if waits else 1000 * ANSWER_SECONDS_MAX)
     outcome.expect(len(waits) == len(terminals), "a card was not answered")
     await killing
-    await cluster.balanced(len(cluster.spare) + 1)
+    await cluster.balanced(len(cluster.spare))
+    await returning
     return outcome
 
 
@@ -186,31 +284,51 @@ DRILLS: Final[tuple[tuple[Fault, Drill], ...]] = (
     (Fault("G3", "a node joins under load", "s until balanced", None), join),
     (Fault("G3", "all processes restarted one by one", "s until all are new", None), restart_all),
     (Fault("G3", "a node is drained under load", "s until drained", None), drain),
+    (Fault("G3", "Ray's head lost with its machine", "ms p99 of the answers", HEADLESS_MS_MAX), lose_head),
+    (
+        Fault(
+            "G3",
+            "a shard host killed while Ray has no head",
+            "ms until the last card is answered",
+            HEADLESS_FIRST_GOOD_MS_MAX,
+        ),
+        lose_host,
+    ),
+    (Fault("G3", "Ray's head is back", "s until everything is managed", MANAGED_SECONDS_MAX), return_head),
     (
         Fault("G3", "a node is killed under load", "ms until the last card is answered", FIRST_GOOD_MS_MAX),
         kill,
+    ),
+    (
+        Fault("G3", "the killed node's relay and network", "s until they are back", ONCE_SECONDS_MAX),
+        once_back,
     ),
 )
 """In this order each drill finds the nodes that it needs."""
 
 
 async def run(folder: Path, cards: int, seed: int, report: ChaosReport) -> None:
-    """Run all drills once on a cluster of two nodes, then check the history and the books. Raises the errors
-    of the start."""
+    """Run all drills once on a cluster of a head and two nodes, then check the history and the books. Raises
+    the errors of the start."""
     with ExitStack() as stack:
         var_dir = folder / "cluster"
         servers = EmbeddedPostgres(folder / "servers"), EmbeddedRedis(folder / "servers")
-        for server in servers:
+        for_ray = EmbeddedRedis(folder / "ray")
+        for server in (*servers, for_ray):
             server.start()
             stack.callback(server.stop)
-        ray = stack.enter_context(RayCluster(folder / "nodes", _values(var_dir, *servers)))
-        first = await asyncio.to_thread(ray.join)
+        values = _values(var_dir, *servers) | {
+            "RAY_REDIS_ADDRESS": f"127.0.0.1:{for_ray.port}",
+            "password": for_ray.password,
+        }
+        ray = stack.enter_context(RayCluster(folder / "nodes", values))
+        nodes = [await asyncio.to_thread(ray.join) for _ in range(2)]
         variables = {"STANCHION_AUTO_CLEAR_SECONDS": "0", "PATH": _path()}
         installation = RunningInstallation(var_dir, variables, command=("bash", "-euc", ray.script()))
         try:
             record = await asyncio.to_thread(installation.start)
             crowd = await _crowd(record, var_dir, servers[0].url, cards, seed)
-            cluster = Cluster(ray, folder, installation, record, crowd, [first], servers[0].url)
+            cluster = Cluster(ray, folder, installation, record, crowd, nodes, servers[0].url)
             try:
                 await _drill(cluster, report)
             finally:

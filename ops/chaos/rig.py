@@ -52,7 +52,9 @@ FUNDS: Final = "5000000.00"
 FURTHER_CARDS: Final = 6
 """Cards of each further programme: one with a flapping endpoint, one with a small budget, one in gateway
 mode."""
-ROLES: Final = frozenset({"coordinator", "edge", "network", "relay", "dispatcher-0", "api-0"})
+ROLES: Final = frozenset(
+    {"coordinator", "coordinator-2", "edge", "network", "relay", "dispatcher-0", "api-0"}
+)
 HOSTS: Final = 2
 
 

@@ -11,6 +11,7 @@ import typer
 
 from actors.cluster.environment import prepare
 from actors.placement import ProcessSpec
+from actors.release import check_release
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.cli.options import Var, read_settings, record
@@ -75,6 +76,9 @@ def restart(var: Var = None) -> None:
 
     settings = read_settings(var)
     if (settings.var_dir / RUN_FILE).exists():
+        with database(settings) as dsn:
+            # This command is of the release that the new processes would run.
+            asyncio.run(check_release(dsn))
         record(settings, on_installation("restart_processes", {"state_folder": str(settings.var_dir)}))
     asyncio.run(restart_installation(settings.var_dir, lambda line: print(line, flush=True)))
     print("Restarted all processes except the supervisor.")

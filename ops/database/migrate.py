@@ -63,6 +63,12 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 )
 """
+_FLOOR_BOOKKEEPING: Final = """
+CREATE TABLE IF NOT EXISTS schema_floor (
+    migrations integer PRIMARY KEY,
+    recorded_at timestamptz NOT NULL DEFAULT now()
+)
+"""
 _FUNCTION: Final = re.compile(r"(?:--[^\n]*\n)*CREATE OR REPLACE FUNCTION ([a-z0-9_]+)\(")
 _FUNCTION_BOOKKEEPING: Final = """
 CREATE TABLE IF NOT EXISTS schema_functions (
@@ -175,7 +181,10 @@ async def migrate(
                 await _prepare(migration, dsn, keys)
             if await _apply(connection, migration):
                 applied.append(migration.name)
-        return applied + await _apply_functions(connection, repeatable, before_only=before_only)
+        applied += await _apply_functions(connection, repeatable, before_only=before_only)
+        if not before_only:
+            await _complete_upgrade(connection, len(migrations))
+        return applied
     finally:
         await connection.close(timeout=10)
 
@@ -315,6 +324,19 @@ async def _apply_functions(
     except STATEMENT_FAILURES as failure:
         raise MigrationError(f"the functions cannot be applied: {one_line(failure)}") from None
     return [each.name for each in changed]
+
+
+async def _complete_upgrade(connection: asyncpg.Connection[asyncpg.Record], migrations: int) -> None:
+    """Record that code must know this many migrations from now on (``actors.release``)."""
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+            await connection.execute(_FLOOR_BOOKKEEPING)
+            floor = await connection.fetchval("SELECT max(migrations) FROM schema_floor")
+            if floor is None or floor < migrations:
+                await connection.execute("INSERT INTO schema_floor (migrations) VALUES ($1)", migrations)
+    except STATEMENT_FAILURES as failure:
+        raise MigrationError(f"the upgrade cannot be completed: {one_line(failure)}") from None
 
 
 async def _replace(connection: asyncpg.Connection[asyncpg.Record], function: SqlFunction) -> None:

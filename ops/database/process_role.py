@@ -33,7 +33,7 @@ NEVER_DELETED: Final = (
     "transactions",
 )
 """Tables in which rows change but are never deleted."""
-READ_ONLY: Final = ("authentication_keys", "schema_functions", "schema_migrations")
+READ_ONLY: Final = ("authentication_keys", "schema_floor", "schema_functions", "schema_migrations")
 
 
 def role_of(dsn: str) -> str:

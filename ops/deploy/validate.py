@@ -28,6 +28,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "iso8583From": ["10.20.0.0/16"],
         "service": {"iso8583": {"type": "LoadBalancer"}},
         "head": {"storage": {"className": "fast"}},
+        "rayRedis": {"address": "redis.example.com:6379"},
         "image": {"tag": "0.1.0-1"},
         "tls": {"existingSecret": "stanchion-tls"},
         "metrics": {"tls": {"existingSecret": "stanchion-metrics-tls"}},

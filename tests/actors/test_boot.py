@@ -28,6 +28,7 @@ def test_each_factory_can_be_imported(specs: list[ProcessSpec]) -> None:
 def test_only_delivery_processes_have_a_lower_priority(specs: list[ProcessSpec]) -> None:
     assert [spec.name for spec in specs] == [
         "coordinator",
+        "coordinator-2",
         "edge",
         "network",
         "relay",

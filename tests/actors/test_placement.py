@@ -17,6 +17,9 @@ from actors.placement import (
     missing_hosts,
     name_on,
     place,
+    placed_name,
+    successor_number,
+    successor_of,
 )
 
 Owners = dict[int, str | None]
@@ -173,3 +176,22 @@ def test_host_that_could_not_take_gets_shards_only_without_other_hosts() -> None
     owners: dict[int, str | None] = {0: "a", 1: "a", 2: None, 3: None}
     assert adopt_orphans(owners, ["a", "b"], {"b"}) == [ShardMove(None, "a", (2, 3))]
     assert adopt_orphans(owners, ["b"], {"b"}) == [ShardMove(None, "b", (0, 1, 2, 3))]
+
+
+def test_standby_is_on_another_node_than_the_supervisor_if_there_is_one() -> None:
+    specs = [ProcessSpec("coordinator", "m:c", "supervisor_node"), ProcessSpec("standby", "m:c", "last_node")]
+
+    def nodes(*living: str) -> list[str]:
+        return [each.node for each in place(specs, living, HOME)]
+
+    assert nodes(HOME) == [HOME, HOME]
+    assert nodes(HOME, OTHER) == [HOME, OTHER]
+    assert nodes(OTHER) == [HOME, OTHER]
+    assert nodes(OTHER, THIRD) == [HOME, THIRD]
+
+
+def test_successors_keep_the_placed_name() -> None:
+    assert successor_of("edge@bbbbbbbb", 2) == "edge@bbbbbbbb.2"
+    assert placed_name("edge@bbbbbbbb.2") == placed_name("edge@bbbbbbbb") == "edge@bbbbbbbb"
+    assert successor_number("edge@bbbbbbbb.12") == 12
+    assert successor_number("dispatcher-0") == 0

@@ -9,7 +9,7 @@ import signal
 import httpx2
 import pytest
 
-from ops.chaos.environment.processes import descendants_named
+from ops.chaos.environment.processes import descendants_named, leading_coordinator
 from tests.support.api.driver import Caller
 from tests.support.integration.acquirer import Acquirer, purchase
 from tests.support.integration.load import assert_no_loss, load
@@ -45,19 +45,21 @@ async def test_woken_host_cannot_commit(stack: Stack, demo: Caller, acquirer: Ac
     await assert_no_loss(stack, running)
 
 
-async def test_killed_coordinator_does_not_interrupt_decisions(
+async def test_coordinator_killed_with_a_host_interrupts_no_other_card(
     stack: Stack, demo: Caller, acquirer: Acquirer
 ) -> None:
+    """The other coordinator leads, and gives the shards of the host to the other one."""
     async with load(stack, demo, acquirer) as running:
         await until(running.new_approval_on_every_card(), "every card is answered")
-        pid = await stack.pid("coordinator")
-        os.kill(pid, signal.SIGKILL)
-        await until(lambda: stack.processes().get("coordinator", pid) != pid, "there is a new coordinator")
-        await until(running.new_approval_on_every_card(), "every card is answered")
+        leader = await asyncio.to_thread(leading_coordinator, stack.record["metrics_url"])
+        pid = await stack.pid(leader)
         _name, host = await stack.any_host()
-        os.kill(host, signal.SIGKILL)
-        await until(running.new_approval_on_every_card(), "the new coordinator notices the death of a host")
+        for each in (pid, host):
+            os.kill(each, signal.SIGKILL)
+        await until(running.new_approval_on_every_card(), "the cards of the dead host are answered")
+        await until(lambda: stack.processes().get(leader, pid) != pid, "there is a new coordinator")
         await until(stack.healthy, "a fresh host has taken its share")
+        assert await asyncio.to_thread(leading_coordinator, stack.record["metrics_url"]) != leader
     await assert_no_loss(stack, running)
 
 

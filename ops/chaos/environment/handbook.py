@@ -23,6 +23,8 @@ class Handbook:
 
     everywhere: tuple[str, ...]
     """Variables that every machine exports."""
+    head_variable: str
+    """The variable that only the head's machine exports."""
     head: str
     joining: str
     once: tuple[str, ...]
@@ -34,8 +36,8 @@ class Handbook:
 def handbook() -> Handbook:
     """The commands of the page. Raises ValueError when the page has an unexpected form."""
     text = PAGE.read_text("utf-8")
-    everywhere, (head,), (joining,), once = _parts(_fence(text, SETTING_UP))
-    return Handbook(everywhere, head, joining, once, _commands(_fence(text, COMING_AND_GOING)))
+    everywhere, (head_variable, head), (joining,), once = _parts(_fence(text, SETTING_UP))
+    return Handbook(everywhere, head_variable, head, joining, once, _commands(_fence(text, COMING_AND_GOING)))
 
 
 def filled(line: str, values: Mapping[str, str], address: str) -> str:

@@ -14,7 +14,6 @@ import secrets
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from typing import Final, Self
 
 from ops.chaos.environment.handbook import filled, handbook
 from ops.chaos.environment.processes import descendants, gone, send_signal
+from ops.embedded.ports import free_port, free_ports
 
 START_SECONDS_MAX: Final = 60.0
 START_ATTEMPTS: Final = 3
@@ -34,6 +34,12 @@ COMMAND_SECONDS_MAX: Final = 180.0
 END_SECONDS_MAX: Final = 20.0
 POLL_SECONDS: Final = 0.05
 STORE_BYTES: Final = 128 * 1024 * 1024
+PORTS: Final = (
+    "STANCHION_API_PORT",
+    "STANCHION_VISION_PORT",
+    "STANCHION_ISO8583_PORT",
+    "STANCHION_METRICS_PORT",
+)
 
 ISOLATED: Final = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_event_stats": "0"}
@@ -70,6 +76,15 @@ class RayNode:
     def pids(self) -> list[int]:
         """The node's processes, including its workers."""
         return descendants(self._process.pid)
+
+    def named(self, title: str) -> list[int]:
+        """Its processes whose title begins with ``title``."""
+        found = []
+        for pid in self.pids:
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode()):
+                    found.append(pid)
+        return found
 
     @property
     def id(self) -> str:
@@ -147,21 +162,21 @@ class RayCluster:
         self._nodes: list[RayNode] = []
         self._values = {name: shlex.quote(value) for name, value in values.items()}
         self._values["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+        self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._page = handbook()
+        self._port = 0
+        self._joined = self._heads = 0
+        self._head: RayNode | None = None
         self.isolated = can_isolate()
         """Whether joining nodes get their own PID namespace."""
         self.address = ""
         """The address for ``stanchion up --address``."""
 
     def __enter__(self) -> Self:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
-        head = re.sub(r"--port=\d+", f"--port={port}", self._page.head)
+        self._port = free_port()
+        self.address = f"127.0.0.1:{self._port}"
         try:
-            # The supervisor starts beside the head and needs the same process table.
-            self._start("head", f"{head} --temp-dir={self._files}", isolated=False)
+            self.start_head()
         except BaseException:
             self._end()
             raise
@@ -172,10 +187,30 @@ class RayCluster:
     ) -> None:
         self._end()
 
+    def start_head(self) -> None:
+        """Start the head's machine, which has no hosts. Raises NodeError."""
+        # Another machine would not have this file. Ray reads it, finds the nodes of the previous head, and
+        # takes them for a head that runs.
+        (self._files / "ray_current_cluster").unlink(missing_ok=True)
+        head = re.sub(r"--port=\d+", f"--port={self._port}", self.filled(self._page.head))
+        line = f"{head} --temp-dir={self._files}"
+        # The supervisor starts beside the head and needs the same process table.
+        self._heads += 1
+        name = f"head-{self._heads}"
+        self._head = self._start(name, line, self.filled(self._page.head_variable), isolated=False)
+
+    def kill_head(self) -> None:
+        """Kill all processes of the head's machine at once, except the supervisor."""
+        assert self._head is not None, "start_head comes first"
+        self._head.kill()
+        self._nodes.remove(self._head)
+
     def script(self) -> str:
-        """The page's commands that are run once, as a script; its last command replaces the shell."""
+        """The page's commands that are run once, as a script; its last command replaces the shell. Every
+        start has the same ports, so that a new supervisor can adopt the processes of the last one."""
         *variables, up = (self.filled(line) for line in self._page.once)
-        return "\n".join((*self._everywhere(), *variables, f"exec {up} --ports auto\n"))
+        ports = " ".join(f"{name}={port}" for name, port in self._ports.items())
+        return "\n".join((*self._everywhere(), *variables, f"export {ports}", f"exec {up}\n"))
 
     def filled(self, line: str) -> str:
         """A line of the page for this machine: values are filled in, and servers listen on loopback only."""
@@ -203,13 +238,12 @@ class RayCluster:
             node.run(f"{self.filled(drain)} {node.id}")
 
     def _join(self) -> RayNode:
-        return self._start(
-            f"node-{len(self._nodes)}", self.filled(self._page.joining), isolated=self.isolated
-        )
+        self._joined += 1
+        return self._start(f"node-{self._joined}", self.filled(self._page.joining), isolated=self.isolated)
 
-    def _start(self, name: str, line: str, *, isolated: bool) -> RayNode:
+    def _start(self, name: str, line: str, *variables: str, isolated: bool) -> RayNode:
         node = self.shell(name, isolated=isolated)
-        for each in self._everywhere():
+        for each in (*self._everywhere(), *variables):
             node.run(each)
         log = self._folder / f"{name}.log"
         log.touch()

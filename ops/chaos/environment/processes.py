@@ -15,6 +15,7 @@ from ops.chaos.errors import NotInjectedError
 
 PAGE_SECONDS_MAX: Final = 10.0
 _SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
+_LEADS = re.compile(r'^stanchion_coordinator_leads\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
 _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
@@ -24,6 +25,15 @@ def pids_by_role(metrics_url: str) -> dict[str, int]:
         page = answer.read().decode()
     serving = set(_SERVING.findall(page))
     return {name: int(float(pid)) for name, pid in _PROCESS.findall(page) if name in serving}
+
+
+def leading_coordinator(metrics_url: str) -> str:
+    """The name of the coordinator that leads. Raises NotInjectedError without one."""
+    with urllib.request.urlopen(metrics_url, timeout=PAGE_SECONDS_MAX) as answer:
+        leaders = _LEADS.findall(answer.read().decode())
+    if len(leaders) != 1:
+        raise NotInjectedError(f"{len(leaders)} coordinators lead")
+    return str(leaders[0])
 
 
 def descendants(root: int) -> list[int]:

@@ -9,7 +9,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.limits import READY_SECONDS, ROLE_REPLACED_SECONDS
-from ops.chaos.environment.processes import descendants_named, send_signal, signal_processes
+from ops.chaos.environment.processes import (
+    descendants_named,
+    leading_coordinator,
+    send_signal,
+    signal_processes,
+)
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.expectations import expect_unnoticed
 from ops.chaos.faults.fault import (
@@ -25,6 +30,10 @@ from ops.histories.operations import Operation
 from ops.supervision.log_tail import LogTail
 
 FIRST_GOOD_MS_MAX: Final = 500.0
+LEADERLESS_MS_MAX: Final = 1500.0
+"""The other coordinator has to lead before it can have the shards taken."""
+ONCE_SECONDS_MAX: Final = 5.0
+"""For the relay and the simulated network, which exist once."""
 OLD_OWNER_SECONDS_MAX: Final = 2.0
 FROZEN_SECONDS_MAX: Final = 10.0
 """Ray gives a process five seconds to end before it kills it."""
@@ -64,6 +73,27 @@ async def freeze_host(rig: Rig) -> Outcome:
         await rig.ended(pid, OLD_OWNER_SECONDS_MAX)
     except TimeoutError:
         outcome.broken.append("the old owner did not end")
+    return outcome
+
+
+async def kill_host_with_coordinator(rig: Rig) -> Outcome:
+    """kill -9 of the coordinator that leads and, in the same moment, of a shard host. Figure: time until the
+    last of the host's cards is answered."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are fewer than two hosts")
+    leader = await asyncio.to_thread(leading_coordinator, rig.record["metrics_url"])
+    name = rig.dice.choice(sorted(hosts))
+    terminals = rig.terminals_of(await rig.shards_of(name))
+    signal_processes(signal.SIGKILL, [await rig.pid_of(leader), hosts[name]])
+    began = time.monotonic()
+    operations = await rig.spend_at_once(terminals)
+    waits = [1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok"]
+    if not waits:
+        raise NotInjectedError("the host owned no card, or no card was answered")
+    outcome = Outcome(max(waits))
+    outcome.expect(len(waits) == len(operations), "a card was not answered")
+    await rig.until(rig.complete, "the installation is complete", RESTART_SECONDS_MAX)
     return outcome
 
 
@@ -202,6 +232,13 @@ _FROZEN: Final = (
 PROCESS_FAULTS: Final = (
     Fault("G3", "kill -9 of a shard host", "ms to the first good answer", FIRST_GOOD_MS_MAX, kill_host),
     Fault(
+        "G3",
+        "kill -9 of the leading coordinator with a shard host",
+        "ms until the last card is answered",
+        LEADERLESS_MS_MAX,
+        kill_host_with_coordinator,
+    ),
+    Fault(
         "G2",
         "a shard host frozen, then resumed",
         "ms to the first good answer",
@@ -226,7 +263,7 @@ PROCESS_FAULTS: Final = (
         "G7",
         "kill -9 of the relay",
         "s until it is back",
-        RESTART_SECONDS_MAX,
+        ONCE_SECONDS_MAX,
         kill_role("relay", noticed=False),
     ),
     Fault(
@@ -247,7 +284,7 @@ PROCESS_FAULTS: Final = (
         "G3",
         "kill -9 of the simulated network",
         "s until it is back",
-        RESTART_SECONDS_MAX,
+        ONCE_SECONDS_MAX,
         kill_role("network", noticed=False),
     ),
     Fault(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -12,102 +12,10 @@ import pytest
 from actors.cluster import coordinator as module
 from actors.cluster import ownership
 from actors.cluster.coordinator import Coordinator
-from actors.cluster.liveness import ProbePolicy
 from actors.peers import PeerGoneError, RoutingTable
-from engine.limits import SHARD_COUNT
-
-_shards = msgspec.msgpack.Decoder(list[int]).decode
-_table = msgspec.msgpack.Decoder(RoutingTable).decode
-
-
-class FakeHosts:
-    """Hosts in memory. ``owned`` has the shards that each host believes to own."""
-
-    def __init__(self, *nodes: str) -> None:
-        self.living_nodes = list(nodes) or ["n1"]
-        self.nodes_may_change = bool(nodes)
-        self.placed: dict[str, str] = {}
-        self.failing_nodes: set[str] = set()
-        """Nodes on which no host starts."""
-        self.owned: dict[str, set[int]] = {}
-        self.dead: dict[str, asyncio.Event] = {}
-        self.frozen: set[str] = set()
-        self.halted: set[str] = set()
-        """Hosts that the kernel reports as stopped."""
-        self.ended: list[str] = []
-        self.calls: list[tuple[str, bytes]] = []
-        """Host and payload of all calls except takes and releases."""
-        self.refusals = 0
-        """Number of takes to be refused."""
-        self.hangs = ("", "")
-        """Method and host of calls that never return; pings do."""
-        self.stopped: list[str] = []
-        self._count = 0
-
-    async def nodes(self) -> list[str]:
-        return list(self.living_nodes)
-
-    def node_of(self, incarnation: str) -> str:
-        return self.placed[incarnation]
-
-    async def create(self, node: str) -> str:
-        if node in self.failing_nodes:
-            raise PeerGoneError(node)
-        self._count += 1
-        name = f"host-{self._count}"
-        self.placed[name] = node
-        self.owned[name] = set()
-        self.dead[name] = asyncio.Event()
-        return name
-
-    async def living(self) -> set[str]:
-        return {name for name, dead in self.dead.items() if not dead.is_set()}
-
-    async def ping(self, incarnation: str) -> None:
-        self._alive(incarnation)
-        if incarnation in self.frozen:
-            await self.dead[incarnation].wait()
-            raise PeerGoneError(incarnation)
-
-    def is_halted(self, incarnation: str) -> bool:
-        return incarnation in self.halted
-
-    async def death(self, incarnation: str) -> None:
-        await self.dead[incarnation].wait()
-        raise PeerGoneError(incarnation)
-
-    async def call(self, incarnation: str, method: str, payload: bytes) -> bytes:
-        await self.ping(incarnation)
-        if self.hangs == (method, incarnation):
-            await self.dead[incarnation].wait()
-            raise PeerGoneError(incarnation)
-        if method == "take":
-            if self.refusals:
-                self.refusals -= 1
-                return b"unavailable"
-            self.owned[incarnation] |= set(_shards(payload))
-            return b"taken"
-        if method == "release":
-            self.owned[incarnation] -= set(_shards(payload))
-        else:
-            self.calls.append((incarnation, payload))
-        return b""
-
-    async def stop(self, incarnation: str) -> None:
-        self._alive(incarnation)
-        self.stopped.append(incarnation)
-
-    def end(self, incarnation: str) -> None:
-        self.ended.append(incarnation)
-        self.dead.setdefault(incarnation, asyncio.Event()).set()
-
-    def _alive(self, incarnation: str) -> None:
-        if incarnation not in self.dead or self.dead[incarnation].is_set():
-            raise PeerGoneError(incarnation)
-
-
-SHORT_PROBES = ProbePolicy(ping_seconds=0.01, silence_seconds=0.05, check_seconds=0.05)
-"""Shorter intervals than in production."""
+from engine.limits import MOVE_SECONDS, SHARD_COUNT
+from tests.support.actors.cluster.fakes import until
+from tests.support.actors.cluster.hosts import SHORT_PROBES, FakeHosts, no_owners, settled, table
 
 
 @pytest.fixture(autouse=True)
@@ -128,23 +36,6 @@ async def coordinator(hosts: FakeHosts) -> AsyncIterator[Coordinator]:
     await coordinator.start()
     yield coordinator
     await coordinator.stop()
-
-
-async def no_owners() -> dict[int, str | None]:
-    return dict.fromkeys(range(SHARD_COUNT))
-
-
-async def table(coordinator: Coordinator, after: int = 0) -> RoutingTable:
-    return _table(await coordinator.call("table", msgspec.msgpack.encode(after)))
-
-
-async def settled(coordinator: Coordinator, wanted: Callable[[RoutingTable], bool]) -> RoutingTable:
-    """Wait for the first table that satisfies ``wanted``."""
-    current = await table(coordinator)
-    async with asyncio.timeout(60):
-        while not wanted(current):
-            current = await table(coordinator, current.version)
-    return current
 
 
 def loads(current: RoutingTable) -> list[int]:
@@ -223,8 +114,69 @@ async def test_new_coordinator_adopts_the_living_owners_and_ends_other_hosts(
     found = await table(second)
     assert set(found.owners) == {"host-1", "host-2"}
     assert found.version > 0
-    assert spare in hosts.ended
+    await until(lambda: spare in hosts.ended)
     await second.stop()
+
+
+async def test_new_coordinator_gives_shards_of_a_dead_owner_away_before_it_creates_a_host(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = await table(coordinator)
+
+    async def owners() -> dict[int, str | None]:
+        return dict(enumerate(current.owners))
+
+    async def never(_node: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(hosts, "create", never)
+    hosts.dead["host-1"].set()
+    second = Coordinator(hosts, owners, wanted=2, probes=SHORT_PROBES)
+    await second.start()
+    assert set((await table(second)).owners) == {"host-2"}
+    await second.stop()
+
+
+# --- waits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["take", "release"])
+async def test_move_between_hosts_that_hang_does_not_delay_a_takeover(
+    coordinator: Coordinator, hosts: FakeHosts, method: str
+) -> None:
+    """Both hosts of the move answer pings. The move waits for ``MOVE_SECONDS``, the takeover does not."""
+    hosts.hangs = (method, "host-3" if method == "take" else "host-1")
+    replacing = asyncio.create_task(coordinator.call("replace", b"host-1"))
+    await until(lambda: bool(coordinator._ownership._moving))
+    moving = set(coordinator._ownership._moving)
+    began = asyncio.get_running_loop().time()
+    hosts.dead["host-2"].set()
+    await settled(coordinator, lambda each: "host-2" not in each.owners)
+    assert not replacing.done()
+    assert moving <= coordinator._ownership._moving, "the move is still under way"
+    assert asyncio.get_running_loop().time() - began < MOVE_SECONDS
+    replacing.cancel()
+    await asyncio.gather(replacing, return_exceptions=True)
+
+
+async def test_move_ends_at_once_when_its_giver_is_lost(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    hosts.hangs = ("release", "host-1")
+    replacing = asyncio.create_task(coordinator.call("replace", b"host-1"))
+    await until(lambda: bool(coordinator._ownership._moving))
+    hosts.frozen.add("host-1")
+    assert await replacing == b""
+    current = await settled(coordinator, lambda each: "host-1" not in each.owners)
+    assert None not in current.owners
+
+
+async def test_take_ends_at_once_when_its_taker_is_lost(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    hosts.hangs = ("take", "host-2")
+    hosts.dead["host-1"].set()
+    await until(lambda: bool(coordinator._ownership._moving))
+    hosts.frozen.add("host-2")
+    current = await settled(coordinator, lambda each: not {None, "host-1", "host-2"} & set(each.owners))
+    assert len(current.owners) == SHARD_COUNT
 
 
 async def test_programme_is_announced_to_all_living_hosts(coordinator: Coordinator, hosts: FakeHosts) -> None:

@@ -96,6 +96,16 @@ async def test_readiness_names_each_part_that_is_not_ready(pages: Pages) -> None
     assert (await pages.get("/healthz"))[0] == 200, "the supervisor itself is healthy"
 
 
+async def test_liveness_needs_an_answer_of_rays_head_only(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RAY", "coordinator")
+    pages.peers.away.add("edge")
+    assert await pages.get("/livez") == (200, "ready\n")
+    pages.peers.away.add("coordinator")
+    assert await pages.get("/livez") == (503, "not ready\ncoordinator: not running\n")
+
+
 async def test_series_of_a_frozen_process_are_zero(pages: Pages) -> None:
     pages.peers.frozen.add("edge")
     assert await pages.series("stanchion_process_serving") == {

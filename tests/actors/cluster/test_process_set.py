@@ -72,27 +72,39 @@ async def test_joining_nodes_get_processes_and_leaving_nodes_lose_them(
     assert set(processes.current_names()) > alone, "an empty node list changes nothing"
 
 
+async def test_running_processes_are_adopted_and_the_others_launched(
+    fakes: FakeProcesses, tmp_path: Path
+) -> None:
+    settings = Settings.load(var_dir=tmp_path, database_url="postgresql://nowhere/none")
+    processes = ProcessSet(settings, SPECS, fakes, lambda _failure: None)  # type: ignore[arg-type]
+    processes.launch([HOME], HOME, {"edge": "edge.4", "coordinator": "coordinator"})
+    assert fakes.log == ["launch api-0", "launch dispatcher-0"]
+    assert processes.current_names()["edge"] == "edge.4"
+    fakes._start("edge.4")
+    await dict(processes.items())["edge"].replace()
+    assert processes.current_names()["edge"] == "edge.5"
+
+
 # --- rolling restart --------------------------------------------------------------------------------------
 
 
 def coordinator_with_hosts(fakes: FakeProcesses, replace: Callable[[str], str]) -> Callable[..., Any]:
     """Calls to a coordinator of two hosts; ``replace`` returns the successor of a host."""
 
-    async def call(role: str, method: str, payload: bytes) -> bytes:
-        assert role == "coordinator"
+    async def coordinate(method: str, payload: bytes) -> bytes:
         if method == "hosts":
             return msgspec.msgpack.encode(["host-1", "host-2"])
         fakes.log.append(f"replace {payload.decode()}")
         return replace(payload.decode()).encode()
 
-    return call
+    return coordinate
 
 
 async def test_rolling_restart_replaces_hosts_first_then_all_processes(
     processes: ProcessSet, fakes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = coordinator_with_hosts(fakes, lambda old: f"{old}-new")
-    monkeypatch.setattr(fakes, "call", call, raising=False)
+    monkeypatch.setattr(fakes, "coordinate", call, raising=False)
     before, reported = dict(fakes.pids), list[str]()
     fakes.log.clear()
     await replace_all(fakes, processes, reported.append)  # type: ignore[arg-type]
@@ -115,7 +127,7 @@ async def test_rolling_restart_ends_at_the_first_host_that_keeps_its_shards(
     processes: ProcessSet, fakes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = coordinator_with_hosts(fakes, lambda old: old)
-    monkeypatch.setattr(fakes, "call", call, raising=False)
+    monkeypatch.setattr(fakes, "coordinate", call, raising=False)
     with pytest.raises(RestartError, match="host-1 could not hand over its shards"):
         await replace_all(fakes, processes, lambda _line: None)  # type: ignore[arg-type]
 
@@ -123,7 +135,7 @@ async def test_rolling_restart_ends_at_the_first_host_that_keeps_its_shards(
 async def test_rolling_restart_ends_at_the_first_process_that_does_not_start(
     processes: ProcessSet, fakes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fakes, "call", coordinator_with_hosts(fakes, lambda _old: ""), raising=False)
+    monkeypatch.setattr(fakes, "coordinate", coordinator_with_hosts(fakes, lambda _old: ""), raising=False)
     fakes.failing.add("edge.1")
     reported = list[str]()
     with pytest.raises(RestartError, match="edge does not start"):

@@ -170,7 +170,7 @@ async def test_rolling_restart_fails_when_ray_is_lost(
         await asyncio.Event().wait()
         return b""
 
-    monkeypatch.setattr(processes, "call", call, raising=False)
+    monkeypatch.setattr(processes, "coordinate", call, raising=False)
     restarting = asyncio.create_task(supervisor.restart(lambda _line: None))
     await asyncio.sleep(0)
     ray.missing = "raylet"

@@ -38,7 +38,12 @@ def cluster(tmp_path: Path) -> RayCluster:
 def test_drills_use_every_command_of_the_page() -> None:
     """No line of the page's two fences is left out."""
     page = handbook()
-    commands = [*page.everywhere, page.head, page.joining, *page.once, *page.leaving]
+    commands = [
+        *page.everywhere,
+        *(page.head_variable, page.head, page.joining),
+        *page.once,
+        *page.leaving,
+    ]
     shown = fence("ops/docs/CLUSTER.md", "Setting one up", "sh")
     shown += fence("ops/docs/CLUSTER.md", "Nodes that come and go", "sh")
     assert commands == [
@@ -55,7 +60,9 @@ def test_each_documented_command_accepts_its_options(line: str) -> None:
 def test_every_documented_variable_is_a_setting() -> None:
     page = handbook()
     words = [
-        word for line in (*page.everywhere, *page.once[:-1]) for word in line.removeprefix("export ").split()
+        word
+        for line in (*page.everywhere, page.head_variable, *page.once[:-1])
+        for word in line.removeprefix("export ").split()
     ]
     names = {word.partition("=")[0] for word in words}
     settings = {name.removeprefix(PREFIX).lower() for name in names if name.startswith(PREFIX)}
@@ -64,6 +71,8 @@ def test_every_documented_variable_is_a_setting() -> None:
         "RAY_AUTH_MODE",
         "RAY_AUTH_TOKEN",
         *("RAY_worker_niceness", "RAY_task_events_report_interval_ms", "RAY_enable_metrics_collection"),
+        *("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_REDIS_ADDRESS", "RAY_health_check_period_ms"),
+        *("RAY_health_check_timeout_ms", "RAY_health_check_failure_threshold"),
     }
 
 
@@ -73,7 +82,9 @@ def test_all_placeholders_are_filled_and_servers_listen_on_loopback(cluster: Ray
     assert "0.0.0.0" not in script
     assert FIRST not in script
     assert "export STANCHION_MASTER_KEY=key STANCHION_VAR_DIR='/tmp/a folder'\n" in script
-    assert script.endswith("\nexec stanchion up --address 127.0.0.1:4242 --ports auto\n")
+    assert "STANCHION_ISO8583_PORT=" in script
+    assert script == cluster.script(), "a second start uses the same ports"
+    assert script.endswith("\nexec stanchion up --address 127.0.0.1:4242\n")
 
 
 def test_a_missing_value_is_an_error() -> None:

@@ -29,6 +29,8 @@ VALUES = {
     "STANCHION_DATABASE_URL": "postgresql://u:p@h:1/d",
     "STANCHION_REDIS_URL": "redis://h:2/0",
     "STANCHION_VISION_BASE_URL": "https://pages.example.com",
+    "RAY_REDIS_ADDRESS": "h:3",
+    "password": "p",
 }
 SHELLS = {"here": False, "isolated": True} if can_isolate() else {"here": False}
 

@@ -26,6 +26,11 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- define "stanchion.environment" -}}
 - name: RAY_AUTH_MODE
   value: token
+# ops/docs/CLUSTER.md has the reasons.
+{{- range $name, $value := dict "RAY_gcs_rpc_server_reconnect_timeout_s" "1000000000" "RAY_health_check_period_ms" "500" "RAY_health_check_timeout_ms" "5000" "RAY_health_check_failure_threshold" "2" }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - name: {{ $name }}
   value: {{ $value | quote }}

@@ -1,0 +1,102 @@
+"""The SQL of two releases on one database, in the middle of an upgrade. ``python -m ops.chaos.upgrades`` does
+the same with all processes of both, under load."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from actors.journal import postgres as module
+from ops.database.migrate import FOLDER, FUNCTIONS, migrate
+from tests.support.actors.journal.backends import PostgresBackend
+from tests.support.actors.journal.cases import FIRST, spend, with_card
+from tests.support.ops.release_before import ReleaseBefore, release_before
+
+SIGNATURES = (
+    "SELECT proname || '(' || pg_get_function_identity_arguments(oid) || ')' FROM pg_proc"
+    " WHERE pronamespace = 'public'::regnamespace"
+)
+
+
+@pytest.fixture(scope="module")
+def before() -> ReleaseBefore:
+    return release_before()
+
+
+@pytest.fixture
+async def backend(database_url: str, before: ReleaseBefore, tmp_path: Path) -> AsyncIterator[PostgresBackend]:
+    """A database of the release before."""
+    migrations, functions = tmp_path / "migrations", tmp_path / "code"
+    migrations.mkdir()
+    for path in sorted(FOLDER.glob("*.sql"))[: before.migrations]:
+        shutil.copy(path, migrations)
+    for name, sql in before.functions.items():
+        (functions / Path(name).relative_to("actors").parent).mkdir(parents=True, exist_ok=True)
+        (functions / Path(name).relative_to("actors")).write_text(sql)
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    await connection.close()
+    await migrate(database_url, migrations, functions)
+    async with PostgresBackend.on(database_url) as backend:
+        yield backend
+
+
+def statements_of_this_release() -> dict[str, str]:
+    return {
+        str(path.relative_to(FUNCTIONS.parent)): path.read_text() for path in FUNCTIONS.glob("*/sql/*.sql")
+    }
+
+
+async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
+    backend: PostgresBackend, before: ReleaseBefore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = module.STATEMENTS
+    theirs = own | {
+        Path(path).stem: sql
+        for path, sql in before.statements.items()
+        if path.startswith("actors/journal/") and "commit" in path
+    }
+    earlier = {row[0] for row in await backend.session.fetch(SIGNATURES)}
+    monkeypatch.setattr(module, "STATEMENTS", theirs)
+    old = await backend.open("old")
+    owner = await with_card(old)
+    await old.commit(owner.decide(spend(1)))
+
+    assert await migrate(backend.url, before_only=True)
+    assert await migrate(backend.url, before_only=True) == [], "a rollback brings no old function back"
+    assert earlier <= {row[0] for row in await backend.session.fetch(SIGNATURES)}
+    await all_prepare(backend.url, before.statements | statements_of_this_release())
+
+    # With the statement that the process had prepared before the migration.
+    await old.commit(owner.decide(spend(2)))
+    new, last = await backend.open("new"), await backend.open("last")
+    for number, (journal, statements) in enumerate(((new, own), (old, theirs), (last, own)), start=3):
+        monkeypatch.setattr(module, "STATEMENTS", own)
+        owner.epochs = await journal.take(range(256))
+        owner.activate(await journal.load_cards([FIRST.id]))
+        monkeypatch.setattr(module, "STATEMENTS", statements)
+        await journal.commit(owner.decide(spend(number)))
+
+    await migrate(backend.url)
+    rows = await backend.session.fetch("SELECT seq FROM journal WHERE actor_id = $1 ORDER BY seq", FIRST.id)
+    assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
+    assert len(rows) >= 7
+    holds = "SELECT count(*), sum(held_minor) = (SELECT sum(held_minor) FROM accounts) FROM transactions"
+    assert tuple(await backend.session.fetchrow(holds) or ()) == (5, True)
+
+
+async def all_prepare(url: str, statements: Mapping[str, str]) -> None:
+    """The server accepts each of ``statements``, in a session that has cached nothing."""
+    session = await asyncpg.connect(url)
+    try:
+        for path, sql in statements.items():
+            try:
+                await session.prepare(sql)
+            except asyncpg.PostgresError as failure:
+                pytest.fail(f"{path}: {failure}")
+    finally:
+        await session.close()
