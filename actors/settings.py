@@ -33,6 +33,9 @@ MASTER_KEY_BYTES = 32
 # Variables of the test suite, the benchmarks and the chaos runs.
 _FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
 
+# Secrets that other processes need. The master key is none of them.
+_SECRETS = ("database_url", "redis_url", "otlp_headers")
+
 _WRITABLE = "target_session_attrs=read-write"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -63,6 +66,17 @@ def parse_master_keys(text: str) -> tuple[bytes, ...]:
             raise ValueError(f"key {position} occurs twice")
         keys.append(key)
     return tuple(keys)
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """Headers from ``name=value,name=value``. Raises ``ValueError``, without the text."""
+    headers = {}
+    for position, entry in enumerate(text.split(","), start=1):
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"entry {position} must be name=value")
+        headers[name.strip().lower()] = value.strip()
+    return headers
 
 
 class Settings(BaseSettings):
@@ -174,6 +188,13 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_decisions: bool = False
     """Whether the log has a line for each decision, at the level ``info``."""
+    otlp_endpoint: str | None = None
+    """Base address of an OpenTelemetry collector, ``http://host:4318``, that receives traces over OTLP/HTTP;
+    unset = no traces. Needs the package's extra ``otel``."""
+    otlp_headers: SecretStr | None = None
+    """Headers of the calls to it, ``name=value``, separated by commas."""
+    trace_ratio: Annotated[float, Field(ge=0.0, le=1.0)] = 1.0
+    """Share of the requests that are traced, unless the caller's ``traceparent`` decides."""
 
     @field_validator("var_dir", "egress_ca_file", "links", "tls_cert_file", "tls_key_file")
     @classmethod
@@ -211,7 +232,7 @@ class Settings(BaseSettings):
             raise ValueError(f"must start with {' or '.join(schemes)}")
         return value
 
-    @field_validator("docs_base_url", "vision_base_url")
+    @field_validator("docs_base_url", "vision_base_url", "otlp_endpoint")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("https://", "http://")):
@@ -224,6 +245,13 @@ class Settings(BaseSettings):
         # An invalid certificate path has an error of its own, and is absent here.
         if "tls_cert_file" in info.data and (value is None) != (info.data["tls_cert_file"] is None):
             raise ValueError("the certificate and the key are set together")
+        return value
+
+    @field_validator("otlp_headers")
+    @classmethod
+    def _headers(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_headers(value.get_secret_value())
         return value
 
     @field_validator("master_key")
@@ -255,9 +283,10 @@ class Settings(BaseSettings):
     def to_json(self) -> bytes:
         """All settings except the master key and the address for migrations, as bytes for another process."""
         values = self.model_dump(
-            mode="json", exclude={"master_key", "migrations_database_url", "database_url", "redis_url"}
+            mode="json",
+            exclude={"master_key", "migrations_database_url", *_SECRETS},
         )
-        for name in ("database_url", "redis_url"):
+        for name in _SECRETS:
             secret: SecretStr | None = getattr(self, name)
             values[name] = secret.get_secret_value() if secret else None
         return json.dumps(values).encode()
@@ -283,6 +312,11 @@ class Settings(BaseSettings):
     def vision_address(self) -> str:
         """The base of all addresses on the vision host, without a trailing slash."""
         return self.vision_base_url or f"{self.web_scheme}://{self.api_host}:{self.vision_port}"
+
+    @property
+    def otlp_headers_by_name(self) -> dict[str, str]:
+        """The headers of calls to the collector."""
+        return {} if self.otlp_headers is None else parse_headers(self.otlp_headers.get_secret_value())
 
     @property
     def web_scheme(self) -> Literal["http", "https"]:

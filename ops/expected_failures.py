@@ -10,6 +10,7 @@ from actors.primary import CannotConnectError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
+from ops.commands.archive import ArchiveError
 from ops.commands.authentication_key import AuthenticationKeyError
 from ops.commands.backtest import BacktestError
 from ops.commands.custody import CustodyLogError
@@ -35,6 +36,7 @@ from ops.supervision.up import UpError
 from stanchion import StanchionError
 
 EXPECTED_FAILURES: Final = (
+    ArchiveError,
     AuditError,
     AuthenticationKeyError,
     CannotConnectError,

@@ -28,7 +28,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "iso8583From": ["10.20.0.0/16"],
         "service": {"iso8583": {"type": "LoadBalancer"}},
         "head": {"storage": {"className": "fast"}},
-        "image": {"tag": "0.1.0-1"},
+        "image": {"tag": "0.2.0-1"},
         "tls": {"existingSecret": "stanchion-tls"},
         "links": {"existingSecret": "stanchion-links", "ports": [8600, 8601]},
         "ingress": {
