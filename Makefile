@@ -111,7 +111,7 @@ wheels: $(VENV)/.runtime ## build the packages stanchion and stanchion-client in
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock
-	@$(LOCK) --extra otel --constraints requirements.lock --output-file requirements-otel.lock
+	@$(LOCK) --group build --extra otel --constraints requirements.lock --output-file requirements-otel.lock
 	@$(LOCK) --group build --group dev --extra otel --constraints requirements.lock --output-file requirements-dev.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group load --constraints requirements.lock --output-file requirements-load.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group dashboards --constraints requirements.lock --output-file requirements-dashboards.lock

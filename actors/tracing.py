@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.settings import PREFIX, Settings, SettingsError
@@ -118,9 +119,12 @@ class Tracer:
         span.end(end)
 
     def close(self) -> None:
-        """Export what is queued, within ``EXPORT_SECONDS_MAX``, and stop. Blocks."""
-        self._provider.force_flush(EXPORT_SECONDS_MAX * 1_000)
-        self._provider.shutdown()
+        """Export what is queued and stop; blocks, but no longer than ``EXPORT_SECONDS_MAX``."""
+        # Without a collector each waiting batch costs a time-out of its own. The thread does not keep the
+        # process alive.
+        stopping = Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        stopping.start()
+        stopping.join(EXPORT_SECONDS_MAX)
 
 
 def open_tracer(settings: Settings, process: str) -> Tracer | None:
@@ -177,7 +181,7 @@ def _context(parent: str | None) -> Any:
     if found is None:
         return Context()
     trace_id, span_id, flags = (int(group, 16) for group in found.groups())
-    remote = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags & 1))
+    remote = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags))
     return set_span_in_context(NonRecordingSpan(remote), Context()) if remote.is_valid else Context()
 
 

@@ -40,8 +40,8 @@ from api.exports import routes as exports
 from api.exports.content import PATH as EXPORT_CONTENT_PATH
 from api.exports.content import download as export_content
 from api.http.boundary import Boundary
-from api.http.traces import Traces
 from api.http.problems import Refusal
+from api.http.traces import Traces
 from api.kyc import capture
 from api.kyc import routes as kyc
 from api.operations.route import OperationRoute

@@ -26,7 +26,9 @@ class Traces:
             await self._app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"traceparent", b"").decode("latin-1")
-        span = self._tracer.start("http", given, kind="server", attributes={"http.request.method": scope["method"]})
+        span = self._tracer.start(
+            "http", given, kind="server", attributes={"http.request.method": scope["method"]}
+        )
         status: int | None = None
 
         async def send_observed(message: Message) -> None:

@@ -24,7 +24,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the
 
 @archive.command()
 def write(
-    month: Annotated[str, typer.Argument(metavar="MONTH", help="A month (UTC) like 2026-10, over for a day.")],
+    month: Annotated[str, typer.Argument(metavar="MONTH", help="A month (UTC) like 2026-10.")],
     folder: Folder,
     var: Var = None,
 ) -> None:
@@ -50,7 +50,8 @@ def verify(folder: Folder) -> None:
 
     with progress_bar(sys.stderr) as bar:
         months = verify_months(folder, bar)
-    print(f"{len(months)} month{'' if len(months) == 1 else 's'} verified: {months[0].month} to {months[-1].month}.")
+    number = f"{len(months)} month{'' if len(months) == 1 else 's'}"
+    print(f"{number} verified: {months[0].month} to {months[-1].month}.")
 
 
 @archive.command("list")
@@ -65,5 +66,7 @@ def list_months(folder: Folder, as_json: Json = False) -> None:
             print(orjson.dumps(asdict(each)).decode())
         return
     columns = ("month", "rows", "bytes", "made_at", "version")
-    shown = ((each.month, f"{each.rows}", f"{each.size_bytes}", each.made_at, each.version) for each in months)
+    shown = (
+        (each.month, f"{each.rows}", f"{each.size_bytes}", each.made_at, each.version) for each in months
+    )
     print("\n".join(table(columns, shown)))

@@ -43,7 +43,8 @@ SETTLED: Final = timedelta(days=1)
 _MONTH: Final = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _COUNT: Final = "SELECT count(*) FROM {table} WHERE {column} >= $1 AND {column} < $2"
 _ROWS: Final = (
-    "SELECT to_jsonb(archived)::text FROM {table} archived WHERE {column} >= $1 AND {column} < $2 ORDER BY {order}"
+    "SELECT to_jsonb(archived)::text FROM {table} archived"
+    " WHERE {column} >= $1 AND {column} < $2 ORDER BY {order}"
 )
 
 

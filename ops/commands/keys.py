@@ -20,6 +20,7 @@ from actors.vault import Vault, VaultError
 from actors.webhooks.signing_secrets import SEAL as WEBHOOK
 from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
 from ops.commands.kyc import rewrap
+from ops.commands.progress import Progress, no_progress
 from ops.database.operator_acts import on_installation, record
 from ops.database.operator_connection import connect_operator
 

@@ -109,7 +109,9 @@ class Day:
         products = {pool: product for pool, (_, product) in zip(pools, made, strict=True)}
         await asyncio.gather(self._rules(), self._identity_checks())
         self._cards = await asyncio.gather(*(self._issue(number, products) for number in range(len(HOLDERS))))
-        return str(next(programme for programme, _ in made if programme["decision_secret"])["decision_secret"])
+        return str(
+            next(programme for programme, _ in made if programme["decision_secret"])["decision_secret"]
+        )
 
     async def run(self, purchases: Sequence[Purchase]) -> None:
         """Send every purchase at its hour, and follow it to its end."""
@@ -125,7 +127,9 @@ class Day:
 
     async def _programme(self, pool: Pool, decision_url: str) -> tuple[Any, str]:
         terms = _TERMS[pool]
-        delegated: Any = {"decisioning": "delegated", "decision_url": decision_url} if pool == "partner" else {}
+        delegated: Any = (
+            {"decisioning": "delegated", "decision_url": decision_url} if pool == "partner" else {}
+        )
         programme = await self._api.programs.create(name=terms.name, currency=CURRENCY_OF[pool], **delegated)
         if delegated:
             await self._api.programs.set_stip_policy(

@@ -82,7 +82,9 @@ MERCHANTS: Final = (
         weight=2,
         follow_ups=("none", "none", "refund", "reverse"),
     ),
-    Merchant("Gadget Works", "5732", "US", "USD", 25, 900, "ecommerce", weight=1.5, follow_ups=("none", "refund")),
+    Merchant(
+        "Gadget Works", "5732", "US", "USD", 25, 900, "ecommerce", weight=1.5, follow_ups=("none", "refund")
+    ),
     Merchant("Lucky Spin Casino", "7995", "MT", "EUR", 10, 200, "ecommerce", hours=(0, 24), weight=0.8),
     Merchant("Cash Point", "6011", "IE", "EUR", 20, 200, "atm", hours=(7, 24)),
     Merchant(
@@ -100,7 +102,9 @@ MERCHANTS: Final = (
     Merchant("Campus Canteen", "5812", "GB", "GBP", 4, 11, hours=(8, 15), weight=4, pools=("students",)),
     Merchant("Ramen Bar Shibuya", "5814", "JP", "JPY", 800, 2900, hours=(0, 14), pools=("business",)),
     Merchant("Alpine Taxi", "4121", "CH", "CHF", 12, 70, pools=("business",), weight=2),
-    Merchant("Fjord Outfitters", "5941", "SE", "SEK", 150, 1900, hours=(9, 19), pools=("business", "everyday")),
+    Merchant(
+        "Fjord Outfitters", "5941", "SE", "SEK", 150, 1900, hours=(9, 19), pools=("business", "everyday")
+    ),
 )
 
 
@@ -117,7 +121,8 @@ class Holder:
 def _holders(pool: Pool, funds: tuple[int, ...], names: str) -> tuple[Holder, ...]:
     people = (name.split() for name in names.split(","))
     return tuple(
-        Holder(given, family, pool, funds[number % len(funds)]) for number, (given, family) in enumerate(people)
+        Holder(given, family, pool, funds[number % len(funds)])
+        for number, (given, family) in enumerate(people)
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -38,7 +38,9 @@ TRICKLE_SECONDS: Final = 4.0
 FAILED_STATUS: Final = 503
 
 
-def keep(var_dir: Path | None = None, *, hour_seconds: float = HOUR_SECONDS, purchases: int = PURCHASES) -> None:
+def keep(
+    var_dir: Path | None = None, *, hour_seconds: float = HOUR_SECONDS, purchases: int = PURCHASES
+) -> None:
     """Run it until SIGINT or SIGTERM. Raises DemoError or RunningError."""
     console = Console(soft_wrap=True, highlight=False)
     with TemporaryDirectory(prefix="stanchion-demo-") as folder:
@@ -81,8 +83,8 @@ async def _live(
         await servers.subscribe(api)
         servers.partner.secret = await day.prepare(servers.decision_url)
         console.print(
-            f"[bold]A day in {HOURS * hour_seconds:.0f} seconds[/bold]: each hour lasts {hour_seconds:g} s, because"
-            " decisions cannot be back-dated"
+            f"[bold]A day in {HOURS * hour_seconds:.0f} seconds[/bold]: each hour lasts {hour_seconds:g} s,"
+            " because decisions cannot be back-dated"
         )
         async with servers.timetable(hour_seconds), _bar(console, hour_seconds):
             await day.run(planned)
@@ -104,6 +106,8 @@ class Servers:
         """Ids of events that the failing receiver has refused."""
         self.recovered: set[str] = set()
         """Those of them that it has accepted later."""
+        self._recovered = asyncio.Event()
+        self._recovered.set()
         self._urls: list[str] = []
         self._serving = AsyncExitStack()
         self.endpoints: list[str] = []
@@ -114,7 +118,7 @@ class Servers:
         """The partner's endpoint."""
         return f"{self._urls[0]}/decide"
 
-    async def __aenter__(self) -> Servers:
+    async def __aenter__(self) -> Self:
         for handler in (self.partner.handle, self._fragile, self._steady):
             receiver = local_receiver(self._state, handler)
             self._urls.append(await self._serving.enter_async_context(receiver))
@@ -163,18 +167,26 @@ class Servers:
 
     async def retried(self) -> None:
         """Wait until every refused event has been accepted, at most ``RETRIED_SECONDS_MAX``."""
-        deadline = time.monotonic() + RETRIED_SECONDS_MAX
-        while self.failed - self.recovered and time.monotonic() < deadline:
-            await asyncio.sleep(0.2)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRIED_SECONDS_MAX):
+                await self._recovered.wait()
 
     async def _fragile(self, request: Request) -> Answer:
         event = json.loads(request.body)["id"]
         if self.receiver_down:
             self.failed.add(event)
+            self._note_recovery()
             return Answer(FAILED_STATUS)
         if event in self.failed:
             self.recovered.add(event)
+            self._note_recovery()
         return Answer(200)
+
+    def _note_recovery(self) -> None:
+        if self.failed == self.recovered:
+            self._recovered.set()
+        else:
+            self._recovered.clear()
 
     async def _steady(self, _request: Request) -> Answer:
         return Answer(200)
@@ -224,7 +236,9 @@ async def summary(console: Console, api: AsyncClient, day: Day, servers: Servers
     console.print(f"  follow-ups: {followed}", markup=False)
     outages = [event async for event in api.events.list(types=["authorization.stip_outage.finished"])]
     console.print(f"  outages of the partner's endpoint, with stand-in: {len(outages)}")
-    console.print(f"  webhooks refused by a receiver: {len(servers.failed)}; accepted later: {len(servers.recovered)}")
+    console.print(
+        f"  webhooks refused by a receiver: {len(servers.failed)}; accepted later: {len(servers.recovered)}"
+    )
 
 
 def _invite(console: Console, state: Path, record: dict[str, Any]) -> None:
@@ -233,7 +247,8 @@ def _invite(console: Console, state: Path, record: dict[str, Any]) -> None:
     for line in sign_in_lines(state, record):
         console.print(f"  {line}", markup=False)
     console.print(
-        f"API reference: {record['base_url']}/docs/reference. A little traffic continues. Ctrl-C stops everything."
+        f"API reference: {record['base_url']}/docs/reference. A little traffic continues."
+        " Ctrl-C stops everything."
     )
 
 

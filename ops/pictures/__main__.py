@@ -55,7 +55,9 @@ def take(var_dir: Path, folder: Path, pages: Mapping[str, str]) -> list[str]:
     cannot be shown. Raises PicturesError."""
     run_file = var_dir / RUN_FILE
     if not run_file.exists():
-        raise PicturesError(f"no installation runs in {var_dir}: make demo KEEP=1, stanchion demo --keep --var DIR")
+        raise PicturesError(
+            f"no installation runs in {var_dir}: make demo KEEP=1, stanchion demo --keep --var DIR"
+        )
     record = json.loads(run_file.read_bytes())
     addresses = {name: path.format(**ids(run_file)) for name, path in pages.items()}
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,9 +80,13 @@ def take(var_dir: Path, folder: Path, pages: Mapping[str, str]) -> list[str]:
 def ids(run_file: Path) -> dict[str, str]:
     """The ids that stand in the addresses. Raises PicturesError without such traffic."""
     with Client.of_installation(run_file) as client:
-        programme = next((each for each in client.programs.list() if each["decisioning"] == "delegated"), None)
+        programme = next(
+            (each for each in client.programs.list() if each["decisioning"] == "delegated"), None
+        )
         if programme is None:
-            raise PicturesError("the installation has no delegated programme: start it with `make demo KEEP=1`")
+            raise PicturesError(
+                "the installation has no delegated programme: start it with `make demo KEEP=1`"
+            )
         declined = client.transactions.list(programme_id=programme["id"], decision="declined", page_size=1)
         transaction = next(iter(declined), None)
         if transaction is None:

@@ -68,7 +68,10 @@ ANSWERS: Final = (
     Answer("ops/docs/SETTINGS.md", "Settings", "sh", HANDBOOK),
     Answer("ops/docs/OBSERVING.md", "Traces", "sh", f"{__name__}::test_traces_are_switched_on_as_printed"),
     Answer(
-        "ops/docs/COMMANDS.md", "Archives", "sh", "tests/ops/commands/test_archive.py::test_commands_of_the_page"
+        "ops/docs/COMMANDS.md",
+        "Archives",
+        "sh",
+        "tests/ops/commands/test_archive.py::test_commands_of_the_page",
     ),
     *(
         Answer("ops/docs/ARCHITECTURE.md", section, "mermaid", PROSE)
@@ -221,7 +224,8 @@ def test_every_entry_names_an_existing_fence_and_test(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "section"), [("ops/docs/FEATURES.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")]
+    ("page", "section"),
+    [("ops/docs/FEATURES.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")],
 )
 def test_a_guide_runs_it_too(page: str, section: str) -> None:
     """There, commands that run until Ctrl-C are pasted into the background."""

@@ -40,7 +40,12 @@ def test_shorter_line_covers_a_longer_one() -> None:
 
 def test_failure_ends_the_line() -> None:
     output = Terminal()
-    with pytest.raises(ValueError, match="broken"), progress_bar(output) as bar:
-        bar("checks", 1, 2)
-        raise ValueError("broken")
+
+    def fail() -> None:
+        with progress_bar(output) as bar:
+            bar("checks", 1, 2)
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail()
     assert output.getvalue().endswith("\n")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +12,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
-
-SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,6 @@ class Collector:
     status: int = 200
     spans: list[ReceivedSpan] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-
-    async def until(self, condition: Callable[[list[ReceivedSpan]], bool]) -> list[ReceivedSpan]:
-        """All spans, once ``condition`` holds for them."""
-        async with asyncio.timeout(SECONDS_MAX):
-            while not condition(self.spans):
-                await asyncio.sleep(0.02)
-        return self.spans
 
     async def receive(self, request: web.Request) -> web.Response:
         """Take one export."""
