@@ -100,7 +100,8 @@ async def audit(dsn: str, vault: Vault | None = None, progress: Progress = _sile
 
 async def findings(connection: Connection, progress: Progress = _silent) -> list[Finding]:
     """Check every promise inside the transaction that ``connection`` is in."""
-    results, total = [], len(PROMISES) + _RECOMPUTATIONS
+    results: list[Finding] = []
+    total = len(PROMISES) + _RECOMPUTATIONS
     for promise, sql in PROMISES.items():
         progress("checks", len(results), total)
         results.append(await _check(connection, promise, sql))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol, TextIO
+from typing import Final, TextIO
 
 UNITS: Final = {"downloading": "bytes", "checks": ""}
 """Units of stages that do not count rows."""
 
 
-class Progress(Protocol):
-    """Shows the progress of one stage: ``done`` of ``total``, or of an unknown total."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
+Progress = Callable[[str, int, int | None], None]
+"""Shows the progress of one stage: ``done`` of ``total``, or of an unknown total."""
 
 
 def no_progress(_stage: str, _done: int, _total: int | None) -> None:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from engine.currencies import format_money
 from stanchion import Money
 from stanchion.inputs import SpendFields
+from stanchion.records import Currency
 
 FollowUp = Literal["none", "increment", "reverse", "present_less", "refund"]
 Pool = Literal["everyday", "business", "students", "partner"]
@@ -131,7 +132,7 @@ HOLDERS: Final = (
         "everyday",
         (900, 400, 60, 1500),
         "Ada Byron,Nora Quinn,Liam Doyle,Aoife Brennan,Mateo Silva,Clara Dubois,Jonas Weber,Priya Nair,"
-        "Emma Lindqvist,Oscar Byrne,Ines Moreau,Tomas Novak,Lucia Ferrari,Ben Carter,Sofia Costa,"
+        "Emma Lindqvist,Oscar Byrne,Louise Moreau,Tomas Novak,Lucia Ferrari,Ben Carter,Sofia Costa,"
         "Hugo Jansen,Maeve Walsh,Pavel Horak",
     ),
     *_holders(
@@ -150,7 +151,7 @@ HOLDERS: Final = (
         "Greta Vogel,Omar Haddad,Julia Santos,Niall Keane,Hanna Virtanen,Luca Romano,Mia Schneider,Erik Dahl",
     ),
 )
-CURRENCY_OF: Final[dict[Pool, str]] = {
+CURRENCY_OF: Final[dict[Pool, Currency]] = {
     "everyday": "EUR",
     "business": "USD",
     "students": "GBP",

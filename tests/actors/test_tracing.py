@@ -13,7 +13,7 @@ from engine.replies import Done, NotExecuted, Problem, WireAnswer
 from tests.support.actors.otlp import Collector, collector
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-SPAN = "00f067aa0ba902b7"
+SPAN = "00f067aa0c3902b7"
 SAMPLED = f"00-{TRACE}-{SPAN}-01"
 NOT_SAMPLED = f"00-{TRACE}-{SPAN}-00"
 
@@ -132,5 +132,5 @@ def test_outcome_of_each_kind_of_reply() -> None:
         ),
         (NotExecuted("deadline"), {"stanchion.reason": "deadline"}),
     ):
-        found = reply_attributes(reply)  # type: ignore[arg-type]
+        found = reply_attributes(reply)
         assert {name: value for name, value in found.items() if value is not None} == shown

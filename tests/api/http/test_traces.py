@@ -12,7 +12,7 @@ from tests.conftest import PostgresServer, execute
 from tests.support.actors.otlp import ReceivedSpan, collector
 from tests.support.api.stack import installation
 
-PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0c3902b7-01"
 
 
 def chain(spans: list[ReceivedSpan], last: ReceivedSpan) -> list[ReceivedSpan]:
