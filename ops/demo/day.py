@@ -27,6 +27,8 @@ RECEIVER_DOWN: Final = (1.0, 4.0)
 """The hours in which the webhook receiver fails. The first retry is due a minute later: within the day."""
 PARTNER_DOWN: Final = (13.0, 16.0)
 """The hours in which the partner's decision endpoint fails."""
+DECISION_TIMEOUT_MS: Final = 3_000
+"""Generous for a local endpoint, so that no answer is late by accident."""
 PRESENTED_PERCENT: Final = 60
 """A merchant presents this much of the approved amount where the plan says that it presents less."""
 
@@ -109,9 +111,8 @@ class Day:
         products = {pool: product for pool, (_, product) in zip(pools, made, strict=True)}
         await asyncio.gather(self._rules(), self._identity_checks())
         self._cards = await asyncio.gather(*(self._issue(number, products) for number in range(len(HOLDERS))))
-        return str(
-            next(programme for programme, _ in made if programme["decision_secret"])["decision_secret"]
-        )
+        partner, _ = made[pools.index("partner")]
+        return str(partner["decision_secret"])
 
     async def run(self, purchases: Sequence[Purchase]) -> None:
         """Send every purchase at its hour, and follow it to its end."""
@@ -127,9 +128,13 @@ class Day:
 
     async def _programme(self, pool: Pool, decision_url: str) -> tuple[Any, str]:
         terms = _TERMS[pool]
-        delegated: Any = (
-            {"decisioning": "delegated", "decision_url": decision_url} if pool == "partner" else {}
-        )
+        delegated: Any = {}
+        if pool == "partner":
+            delegated = {
+                "decisioning": "delegated",
+                "decision_url": decision_url,
+                "decision_timeout_ms": DECISION_TIMEOUT_MS,
+            }
         programme = await self._api.programs.create(name=terms.name, currency=CURRENCY_OF[pool], **delegated)
         if delegated:
             await self._api.programs.set_stip_policy(

@@ -57,6 +57,11 @@ async def test_short_day_has_declines_follow_ups_and_a_stand_in_outage(
         assert declined["rule_declined"] == len(burst) - 3
         assert day.traffic.approved > declined.total()
         assert day.traffic.follow_ups.total() > 0
+        # Before its outage, the partner decides itself.
+        deciders = {
+            each["decided_by"] async for each in api.transactions.list(programme_id=day.programmes["partner"])
+        }
+        assert "programme" in deciders
 
         servers.partner.behaviour = "down"
         small = [each for each in of_pool(planned, "partner") if each.billed_minor < 2_000][:4]
