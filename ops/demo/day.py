@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from engine.currencies import parse_money
 from ops.demo.checks import DemoError
 from ops.demo.day_plan import BURST_SHOP, CURRENCY_OF, HOLDERS, Pool, Purchase, in_money
-from stanchion import AsyncClient, ConflictError
+from stanchion import AsyncClient, ConflictError, NoAnswerError, NotDecidedError, ServerFaultError
 from stanchion.records import Control, Simulation
 
 HOUR_SECONDS: Final = 2.8
@@ -45,6 +45,7 @@ class Traffic:
     """The counts that the summary shows."""
 
     approved: int = 0
+    unanswered: int = 0
     declined: Counter[str] = field(default_factory=Counter)
     follow_ups: Counter[str] = field(default_factory=Counter)
 
@@ -220,7 +221,14 @@ class Day:
     # --- purchases ----------------------------------------------------------------------------------------
 
     async def buy(self, purchase: Purchase) -> None:
-        """Send one purchase; after its approval, what the plan says."""
+        """Send one purchase; after its approval, what the plan says. One that gets no answer is counted: an
+        API server that is replaced meanwhile does not end the day."""
+        try:
+            await self._buy(purchase)
+        except (NoAnswerError, NotDecidedError, ServerFaultError):
+            self.traffic.unanswered += 1
+
+    async def _buy(self, purchase: Purchase) -> None:
         accepted = await self._api.simulations.spend(**purchase.fields(self._cards[purchase.holder]))
         simulation = await self._api.simulations.wait(accepted["simulation_id"])
         if simulation["state"] != "decided":

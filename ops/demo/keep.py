@@ -232,6 +232,8 @@ async def summary(console: Console, api: AsyncClient, day: Day, servers: Servers
         raise DemoError("the day has no approval or no decline")
     declined = ", ".join(f"{count} {reason}" for reason, count in traffic.declined.most_common())
     console.print(f"  {traffic.approved} purchases approved; declined: {declined}", markup=False)
+    if traffic.unanswered:
+        console.print(f"  purchases without an answer in time: {traffic.unanswered}")
     followed = ", ".join(f"{count} {kind}" for kind, count in sorted(traffic.follow_ups.items()))
     console.print(f"  follow-ups: {followed}", markup=False)
     outages = [event async for event in api.events.list(types=["authorization.stip_outage.finished"])]

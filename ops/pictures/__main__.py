@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from ops.demo.sign_in import one_time_link
 from ops.pictures.pages import HOME, PAGES
@@ -117,7 +118,10 @@ def sign_in(page: Page, var_dir: Path, record: Mapping[str, Any]) -> None:
 
 def _shoot(page: Page, address: str, path: Path) -> str | None:
     """Write the picture; returns the reason if that fails."""
-    shown = page.goto(address)
+    try:
+        shown = page.goto(address)
+    except PlaywrightError as failure:
+        return failure.message.splitlines()[0]
     if shown is None or shown.status != OK:
         return f"{address} answers {'nothing' if shown is None else shown.status}"
     page.wait_for_timeout(SETTLE_MS)
