@@ -17,5 +17,4 @@ PAGES: Final = {
     "stand-in": "/console/programmes/{programme}/stand-in",
     "rules": "/console/rules",
     "webhooks": "/console/webhooks",
-    "reference": "/docs/reference",
 }

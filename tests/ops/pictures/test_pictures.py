@@ -57,7 +57,7 @@ if chromium():
             (settings.var_dir / "run.json").write_text(json.dumps(record))
             pages = {
                 "console": "/console",
-                "reference": "/docs/reference",
+                "landing": "/",
                 "missing": "/console/no-such-page",
             }
             with pytest.raises(PicturesError, match="no delegated programme"):
@@ -71,8 +71,6 @@ if chromium():
             failures = await asyncio.to_thread(take, settings.var_dir, tmp_path / "to", pages)
         assert [line.partition(":")[0] for line in failures] == ["missing (light)", "missing (dark)"]
         taken = {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()}
-        assert taken.keys() == {
-            f"{name}-{theme}.png" for name in ("console", "reference") for theme in THEMES
-        }
+        assert taken.keys() == {f"{name}-{theme}.png" for name in ("console", "landing") for theme in THEMES}
         assert all(size(picture) == (WIDTH, HEIGHT) for picture in taken.values())
         assert taken["console-light.png"] != taken["console-dark.png"]
