@@ -141,7 +141,7 @@ class Day:
             await self._api.programs.set_stip_policy(
                 programme["id"],
                 mode="approve_within_limits",
-                max_amount="60.00",
+                max_amount="40.00",
                 max_total_exposure=in_money(500_00, CURRENCY_OF[pool]),
             )
         fields: Any = {"network": terms.network, "form_factor": terms.form_factor, "iin": terms.iin}
