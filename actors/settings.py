@@ -33,9 +33,6 @@ MASTER_KEY_BYTES = 32
 # Variables of the test suite, the benchmarks and the chaos runs.
 _FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
 
-# Secrets that other processes need. The master key is none of them.
-_SECRETS = ("database_url", "redis_url", "otlp_headers")
-
 _WRITABLE = "target_session_attrs=read-write"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -282,11 +279,9 @@ class Settings(BaseSettings):
 
     def to_json(self) -> bytes:
         """All settings except the master key and the address for migrations, as bytes for another process."""
-        values = self.model_dump(
-            mode="json",
-            exclude={"master_key", "migrations_database_url", *_SECRETS},
-        )
-        for name in _SECRETS:
+        passed = ("database_url", "redis_url", "otlp_headers")
+        values = self.model_dump(mode="json", exclude={"master_key", "migrations_database_url", *passed})
+        for name in passed:
             secret: SecretStr | None = getattr(self, name)
             values[name] = secret.get_secret_value() if secret else None
         return json.dumps(values).encode()

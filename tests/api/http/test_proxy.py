@@ -7,8 +7,6 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import pytest
