@@ -34,7 +34,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); echo "pip is needed: install python3-venv or python3-pip"; exit 1; }
 
-$(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
+$(VENV)/.runtime: requirements.lock pyproject.toml api/client/stanchion/version.py | $(BIN)/python
 	@echo "Installing the pinned runtime packages into $(VENV) (the first time takes a minute or two) ..."
 	@$(call pip,--require-hashes -r requirements.lock)
 	@$(call pip,--no-deps --no-build-isolation --editable .)
@@ -49,8 +49,8 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 run: $(VENV)/.runtime ## start everything: API :8000, vision host :8001, ISO 8583 :8583, metrics :9464 (Ctrl-C stops)
 	@exec $(BIN)/stanchion up
 
-demo: $(VENV)/.runtime ## walk through the life of a card with a live commentary, on free ports
-	@exec $(BIN)/stanchion demo
+demo: $(VENV)/.runtime ## walk through the life of a card with a live commentary; KEEP=1: a day of traffic in an installation that keeps running
+	@exec $(BIN)/stanchion demo $(if $(KEEP),--keep)
 
 # Two workers, each with its own servers. The tests of a file share them, so they stay on one worker; only one worker starts
 # an installation (tests/order.py).
@@ -111,7 +111,8 @@ wheels: $(VENV)/.runtime ## build the packages stanchion and stanchion-client in
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock
-	@$(LOCK) --group build --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	@$(LOCK) --group build --extra otel --constraints requirements.lock --output-file requirements-otel.lock
+	@$(LOCK) --group build --group dev --extra otel --constraints requirements.lock --output-file requirements-dev.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group load --constraints requirements.lock --output-file requirements-load.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group dashboards --constraints requirements.lock --output-file requirements-dashboards.lock
 	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file contains an address"; exit 1; fi

@@ -15,6 +15,7 @@ import msgspec
 
 from actors.peers import PeerFailedError, PeerGoneError, Peers
 from actors.submission import CommandBatch, Submission, decode_collected, decode_replies, encode_batch
+from actors.tracing import Span
 from engine.acts import Act
 from engine.commands import Command
 from engine.limits import ROUTER_BATCH_MAX, ROUTER_BATCHES_IN_FLIGHT, ROUTER_WAIT_SECONDS_MAX
@@ -43,6 +44,8 @@ class PendingCommand(msgspec.Struct, eq=False):
     """An earlier owner, which is gone and gave no reply, may have executed the command."""
     repeat: bool = False
     act: Act | None = None
+    span: Span | None = None
+    """The router's span, if the router traces."""
 
     def submission(self, now: float) -> Submission:
         """The form in which the command is sent."""
@@ -55,6 +58,7 @@ class PendingCommand(msgspec.Struct, eq=False):
             self.trace,
             self.repeat,
             self.act,
+            None if self.span is None else self.span.traceparent,
         )
 
 

@@ -18,6 +18,7 @@ from actors.essential import start_essential
 from actors.host_queue import RETRY_SECONDS, HostQueue, PendingCommand
 from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
+from actors.tracing import PARENT, Tracer, command_name, reply_attributes
 from engine.acts import Act
 from engine.commands import Authorize, Command, target_of
 from engine.ids import shard_of
@@ -33,8 +34,9 @@ class Router:
     """One for each process that sends commands. Call ``start`` before the first ``submit``; ``stop`` is safe
     to call twice."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, tracer: Tracer | None = None) -> None:
         self._peers = peers
+        self._tracer = tracer
         self._table = UNKNOWN_TABLE
         self._queues: dict[str, HostQueue] = {}
         self._unowned: deque[PendingCommand] = deque()
@@ -104,6 +106,8 @@ class Router:
             repeat=repeat,
             act=act,
         )
+        if self._tracer is not None:
+            self._trace(self._tracer, pending)
         self.open += 1
         self._busy.set()
         self._dispatch(pending, owner)
@@ -134,6 +138,8 @@ class Router:
                 reply = _UNKNOWN
             pending.reply.set_result(reply)
             self.open -= 1
+            if pending.span is not None:
+                pending.span.end(reply_attributes(reply), failed=isinstance(reply, NotExecuted))
 
     def reroute(self, pending: PendingCommand) -> None:
         """Send the command to the owner that a later routing table names."""
@@ -150,6 +156,12 @@ class Router:
         task = start_essential(work, "router")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    def _trace(tracer: Tracer, pending: PendingCommand) -> None:
+        command, trace = pending.command, pending.trace
+        attributes = {"stanchion.command": command_name(command), "stanchion.trace": trace}
+        pending.span = tracer.start("router", PARENT.get(), kind="client", attributes=attributes)
 
     # --- owners -------------------------------------------------------------------------------------------
 

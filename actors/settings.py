@@ -65,6 +65,17 @@ def parse_master_keys(text: str) -> tuple[bytes, ...]:
     return tuple(keys)
 
 
+def parse_headers(text: str) -> dict[str, str]:
+    """Headers from ``name=value,name=value``. Raises ``ValueError``, without the text."""
+    headers = {}
+    for position, entry in enumerate(text.split(","), start=1):
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"entry {position} must be name=value")
+        headers[name.strip().lower()] = value.strip()
+    return headers
+
+
 _FILES: Final = (
     "egress_ca_file",
     "links",
@@ -188,6 +199,13 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_decisions: bool = False
     """Whether the log has a line for each decision, at the level ``info``."""
+    otlp_endpoint: str | None = None
+    """Base address of an OpenTelemetry collector, ``http://host:4318``, that receives traces over OTLP/HTTP;
+    unset = no traces. Needs the package's extra ``otel``."""
+    otlp_headers: SecretStr | None = None
+    """Headers of the calls to it, ``name=value``, separated by commas."""
+    trace_ratio: Annotated[float, Field(ge=0.0, le=1.0)] = 1.0
+    """Share of the requests that are traced, unless the caller's ``traceparent`` decides."""
 
     @field_validator("var_dir", *_FILES)
     @classmethod
@@ -225,7 +243,7 @@ class Settings(BaseSettings):
             raise ValueError(f"must start with {' or '.join(schemes)}")
         return value
 
-    @field_validator("docs_base_url", "vision_base_url")
+    @field_validator("docs_base_url", "vision_base_url", "otlp_endpoint")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("https://", "http://")):
@@ -239,6 +257,13 @@ class Settings(BaseSettings):
         # An invalid certificate path has an error of its own, and is absent here.
         if certificate in info.data and (value is None) != (info.data[certificate] is None):
             raise ValueError("the certificate and the key are set together")
+        return value
+
+    @field_validator("otlp_headers")
+    @classmethod
+    def _headers(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_headers(value.get_secret_value())
         return value
 
     @field_validator("master_key")
@@ -271,14 +296,17 @@ class Settings(BaseSettings):
         """The settings that are not at their defaults, as bytes for another process, except the master key
         and the address for migrations. That process can be of another release, which does not know every
         setting."""
+        secrets = ("database_url", "redis_url", "otlp_headers")
         values = self.model_dump(
             mode="json",
-            exclude={"master_key", "migrations_database_url", "database_url", "redis_url"},
+            exclude={"master_key", "migrations_database_url", *secrets},
             exclude_defaults=True,
         )
-        for name in ("database_url", "redis_url"):
-            secret: SecretStr | None = getattr(self, name)
-            values[name] = secret.get_secret_value() if secret else None
+        # None too: an unset address must win over the environment of the other process.
+        values |= {"database_url": None, "redis_url": None}
+        for name in secrets:
+            if secret := getattr(self, name):
+                values[name] = secret.get_secret_value()
         return json.dumps(values).encode()
 
     @classmethod
@@ -304,6 +332,11 @@ class Settings(BaseSettings):
     def vision_address(self) -> str:
         """The base of all addresses on the vision host, without a trailing slash."""
         return self.vision_base_url or f"{self.web_scheme}://{self.api_host}:{self.vision_port}"
+
+    @property
+    def otlp_headers_by_name(self) -> dict[str, str]:
+        """The headers of calls to the collector."""
+        return {} if self.otlp_headers is None else parse_headers(self.otlp_headers.get_secret_value())
 
     @property
     def web_scheme(self) -> Literal["http", "https"]:

@@ -33,6 +33,8 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
     before it decides, so that the repeat does not cost its batch a refused commit."""
     act: Act | None = None
     """The administrative act that the command carries out; its row commits with the effect."""
+    traceparent: str | None = None
+    """The router's span (``actors.tracing``), if the router traces."""
 
 
 class CommandBatch(msgspec.Struct, frozen=True, array_like=True):

@@ -41,6 +41,7 @@ from api.exports.content import PATH as EXPORT_CONTENT_PATH
 from api.exports.content import download as export_content
 from api.http.boundary import Boundary
 from api.http.problems import Refusal
+from api.http.traces import Traces
 from api.kyc import capture
 from api.kyc import routes as kyc
 from api.operations.route import OperationRoute
@@ -141,6 +142,8 @@ def refuse_as_problems(app: FastAPI, services: Services) -> None:
         counts=services.counts,
         trusted=settings.trusted_proxies,
     )
+    if services.tracer is not None:
+        app.add_middleware(Traces, tracer=services.tracer)
 
 
 async def _refuse(request: Request, refused: Exception) -> NoReturn:

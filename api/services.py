@@ -14,6 +14,7 @@ from actors.clock import Clock, SystemClock
 from actors.database import DbConnection
 from actors.ids import new_id
 from actors.settings import Settings
+from actors.tracing import Tracer
 from actors.vault import Vault
 from api.http.counts import RestCounts
 from api.identity import BuiltInProvider, IdentityProvider
@@ -82,3 +83,4 @@ class Services:
     identity: IdentityProvider = field(default_factory=BuiltInProvider)
     counts: RestCounts = field(default_factory=RestCounts)
     clear_columns: ClearColumns = field(default_factory=ClearColumns)
+    tracer: Tracer | None = None

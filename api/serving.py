@@ -18,6 +18,7 @@ from actors.periodic import PeriodicTask
 from actors.roles import Context
 from actors.router import Router
 from actors.tls import ServerTls
+from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
 from api.app import create_app
 from api.backtests.leading import BacktestLeader
@@ -44,7 +45,8 @@ class ApiRole:
 
     def __init__(self, context: Context) -> None:
         self._settings = context.settings
-        self._router = Router(context.peers)
+        self._tracer = open_tracer(context.settings, context.name)
+        self._router = Router(context.peers, self._tracer)
         self._network = NetworkClient(context.peers)
         self._egress = Egress(
             self._settings.egress_allow,
@@ -72,6 +74,7 @@ class ApiRole:
             self._router,
             self._network,
             self._egress,
+            tracer=self._tracer,
         )
         self._sweepers = tuple(
             sweeper(services)
@@ -116,6 +119,7 @@ class ApiRole:
         self._card_state_connection.close()
         if self._pool is not None:
             self._pool.terminate()
+        await close_tracer(self._tracer)
 
     async def _serve(self, app: Any, port: int, tls: ServerTls | None) -> None:
         """Open the port, then serve in the background."""

@@ -32,6 +32,7 @@ OPERATOR_ACTS: Final = (
     "set_authentication_key",
     "remove_authentication_key",
     "show_test_cards",
+    "write_archive",
 )
 """Acts of operators, on the command line."""
 

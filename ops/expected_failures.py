@@ -11,6 +11,7 @@ from actors.release import ReleaseError
 from actors.settings import SettingsError
 from actors.vault import VaultError
 from ops.audit import AuditError
+from ops.commands.archive import ArchiveError
 from ops.commands.authentication_key import AuthenticationKeyError
 from ops.commands.backtest import BacktestError
 from ops.commands.custody import CustodyLogError
@@ -36,6 +37,7 @@ from ops.supervision.up import UpError
 from stanchion import StanchionError
 
 EXPECTED_FAILURES: Final = (
+    ArchiveError,
     AuditError,
     AuthenticationKeyError,
     CannotConnectError,

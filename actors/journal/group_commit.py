@@ -34,7 +34,8 @@ class Batch(Generic[P]):
 class GroupCommitter(Generic[P]):
     """Commits batches one after the other until it is stopped.
 
-    ``on_commit`` is called synchronously after each commit. ``on_failure`` gets all batches that are not
+    ``on_commit`` is called synchronously after each commit, and ``on_timed`` before it, with the seconds of
+    the transaction. ``on_failure`` gets all batches that are not
     durable, oldest first; commands that it adds again are committed as usual. An exception of ``on_failure``
     ends the committer.
     """
@@ -44,8 +45,10 @@ class GroupCommitter(Generic[P]):
         journal: Journal,
         on_commit: Callable[[Batch[P]], None],
         on_failure: Callable[[list[Batch[P]], JournalError], Awaitable[None]],
+        on_timed: Callable[[Batch[P], float], None] | None = None,
     ) -> None:
         self._journal = journal
+        self._on_timed = on_timed
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._queue: deque[Batch[P]] = deque()
@@ -137,6 +140,8 @@ class GroupCommitter(Generic[P]):
             self.journal_rows += len(batch.rows.journal)
             self.seconds.observe(loop.time() - began)
             self.batch_sizes.observe(len(batch.pending))
+            if self._on_timed is not None:
+                self._on_timed(batch, loop.time() - began)
             self._on_commit(batch)
             self._finish([batch])
 

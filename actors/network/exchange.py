@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.network.requester import Requester
+from actors.tracing import Span
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.iso8583.content import Content
 from engine.iso8583.message import Message
@@ -22,6 +23,8 @@ class Exchange(msgspec.Struct, eq=False):
     content: Content
     arrived: float
     """In the loop's time."""
+    span: Span | None = None
+    """The edge's span, if the edge traces."""
 
 
 class OpenCommand(msgspec.Struct):

@@ -30,6 +30,7 @@ from actors.network.exchange import Exchange, MessageCommand, OpenCommand
 from actors.network.late_reversals import LateReversals
 from actors.network.probe_limiter import ProbeLimiter
 from actors.network.requester import DelayedRequester, Requester
+from actors.tracing import Tracer
 from engine.commands import Authorize, Command, WireIdentity
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification
 from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
@@ -120,6 +121,7 @@ class Respondent:
         live: bool = False,
         screen: Screen | None = None,
         link: str | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
         refused. ``verification``: the policy for card data; ``cryptography``: verifies them, in software by
@@ -134,6 +136,7 @@ class Respondent:
         self._delayed = 0
         """Answers that are delayed because their sender exceeded the limit of ``probes``."""
         self._submit = submit
+        self._tracer = tracer
         self._cards = cards
         self._card_secrets = card_secrets
         self._should_shed = should_shed
@@ -175,6 +178,9 @@ class Respondent:
             return
         arrived = asyncio.get_running_loop().time() if since is None else since
         exchange = Exchange(requester, message, content, arrived)
+        if self._tracer is not None:
+            attributes = {"iso8583.mti": message.mti, "stanchion.trace": _wire(content).rrn}
+            exchange.span = self._tracer.start("edge", kind="server", attributes=attributes)
         digest = self._card_secrets.digest(content.pan)
         self._open.add(exchange, since)
         self._idle.clear()
@@ -266,7 +272,7 @@ class Respondent:
             open_command = self._open_commands.get(command.command_key)
             if open_command is not None and open_command.command.fingerprint == command.fingerprint:
                 command = open_command.command
-            reply = asyncio.ensure_future(self._submit(command, repeat=messages.is_repeat(mti)))
+            reply = asyncio.ensure_future(self._submitted(exchange, command, messages.is_repeat(mti)))
         except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
             self._fail(exchange, failure)
             return
@@ -279,6 +285,12 @@ class Respondent:
             exchange.requester = DelayedRequester(exchange.requester, due)
         self._pending.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
+
+    def _submitted(self, exchange: Exchange, command: MessageCommand, repeat: bool) -> Awaitable[Reply]:
+        if exchange.span is None:
+            return self._submit(command, repeat=repeat)
+        with exchange.span.current():
+            return self._submit(command, repeat=repeat)
 
     def _command(self, exchange: Exchange, card: IssuedCard) -> MessageCommand:
         content = exchange.content
@@ -318,7 +330,7 @@ class Respondent:
             self.counts.answered += 1
             if self._screen is not None and _is_not_permitted(reply):
                 self._screen.count_owner_refusal(exchange.message)
-            exchange.requester.answer(replied(exchange.message, reply, exchange.requester.profile))
+            _send(exchange, replied(exchange.message, reply, exchange.requester.profile))
         elif isinstance(reply, WireAnswer) and approves(reply.response_code):
             # A stored approval counts as well: a former owner may have executed this command. If another
             # exchange got the approval, the owner does not execute the late reversal.
@@ -351,13 +363,13 @@ class Respondent:
 
     def _refuse(self, exchange: Exchange, response_code: str) -> None:
         if self._close(exchange):
-            exchange.requester.answer(refusal(exchange.message, response_code, exchange.requester.profile))
+            _send(exchange, refusal(exchange.message, response_code, exchange.requester.profile))
 
     def _expire(self, exchange: Exchange) -> None:
         self.counts.expired += 1
         self.seconds.observe(self._deadline_seconds)
         self._closed(exchange)
-        exchange.requester.answer(refusal(exchange.message, DEADLINE_EXCEEDED, exchange.requester.profile))
+        _send(exchange, refusal(exchange.message, DEADLINE_EXCEEDED, exchange.requester.profile))
 
     def _close(self, exchange: Exchange) -> bool:
         """Close ``exchange``. Returns whether it was open."""
@@ -372,6 +384,12 @@ class Respondent:
         exchange.requester.request_finished()
         if not len(self._open):
             self._idle.set()
+
+
+def _send(exchange: Exchange, response: Message) -> None:
+    if exchange.span is not None:
+        exchange.span.end({"iso8583.response_code": response.fields.get(39)})
+    exchange.requester.answer(response)
 
 
 def _wire(content: Content) -> WireIdentity:

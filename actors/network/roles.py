@@ -35,6 +35,7 @@ from actors.network.respondent import Respondent
 from actors.network.simulated_network import SimulatedNetwork
 from actors.roles import Context
 from actors.router import Router
+from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
@@ -62,7 +63,8 @@ class EdgeRole:
 
     def __init__(self, context: Context) -> None:
         self._settings = context.settings
-        self._router = Router(context.peers)
+        self._tracer = open_tracer(context.settings, context.name)
+        self._router = Router(context.peers, self._tracer)
         self._db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge")
         self._sign_offs_db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge-links")
         vault = Vault.from_settings(self._settings)
@@ -94,6 +96,7 @@ class EdgeRole:
         await self._router.stop()
         self._db.close()
         self._sign_offs_db.close()
+        await close_tracer(self._tracer)
 
     def _build(self, entry: LinkEntry, open_elsewhere: Callable[[], int] | None) -> _Link:
         counts = EdgeCounts()
@@ -109,6 +112,7 @@ class EdgeRole:
             live=entry.live,
             screen=Screening(entry, counts) if entry.screens else None,
             link=None if entry.name == DEFAULT_LINK else entry.name,
+            tracer=self._tracer,
         )
         edge = Edge(
             respondent,

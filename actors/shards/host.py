@@ -39,6 +39,7 @@ from actors.shards.pending import Pending
 from actors.shards.recovery import Recovery
 from actors.shards.reply_slots import Mailboxes, ReplyBatch, ReplySlot
 from actors.submission import Submission
+from actors.tracing import Tracer, Value, command_name
 from actors.vault import Vault
 from engine.commands import target_of
 from engine.ids import shard_of
@@ -72,8 +73,10 @@ class ShardHost:
         programme_calls: ProgrammeCalls,
         active_cards_max: int = ACTIVE_CARDS_MAX,
         log_decisions: bool = False,
+        tracer: Tracer | None = None,
     ) -> None:
         self._journal = journal
+        self._tracer = tracer
         self._clock = clock
         self.counts = HostCounts()
         self.epochs: dict[int, int] = {}
@@ -82,7 +85,9 @@ class ShardHost:
             journal, self._on_loaded, answers.remember_stored, active_cards_max, clock.now_ms
         )
         self.decider = Decider(self.activation, self.epochs, vault, answers)
-        self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
+        self.committer: GroupCommitter[Pending] = GroupCommitter(
+            journal, self._on_commit, self._on_failure, None if tracer is None else self._trace_commit
+        )
         self._in_flight = InFlight(self.counts)
         self.announcements = Announcements(journal, publish, self._in_flight)
         self._confirmation = Confirmation(
@@ -227,8 +232,32 @@ class ShardHost:
         slot = ReplySlot(batch, submission.ticket)
         command, deadline = submission.command, now + submission.remaining_ms / 1000
         shard = shard_of(target_of(command))
-        self._deduplication.enter(Pending(submission, command, shard, deadline, slot, now))
+        pending = Pending(submission, command, shard, deadline, slot, now)
+        if self._tracer is not None and submission.traceparent is not None:
+            self._trace(self._tracer, pending)
+        self._deduplication.enter(pending)
         return slot
+
+    # --- traces -------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _trace(tracer: Tracer, pending: Pending) -> None:
+        submission, command = pending.submission, pending.command
+        attributes: dict[str, Value | None] = {
+            "stanchion.command": command_name(command),
+            "stanchion.trace": submission.trace,
+            "stanchion.shard": pending.shard,
+            "stanchion.card_id": getattr(command, "card_id", None),
+        }
+        pending.span = tracer.start("host", submission.traceparent, kind="server", attributes=attributes)
+
+    def _trace_commit(self, batch: Batch[Pending], seconds: float) -> None:
+        """Record the transaction of ``batch`` below the span of each command in it."""
+        assert self._tracer is not None, "called only with a tracer"
+        attributes = {"stanchion.commands": len(batch.pending), "stanchion.rows": len(batch.rows.journal)}
+        for pending in batch.pending:
+            if pending.span is not None:
+                self._tracer.record("commit", pending.span, seconds, attributes)
 
     # --- events -------------------------------------------------------------------------------------------
 

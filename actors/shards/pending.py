@@ -9,12 +9,13 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.shards.reply_slots import ReplySlot
 from actors.submission import Submission
+from actors.tracing import Span, reply_attributes
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Command
 from engine.decision.decide import Decision
 from engine.decision.delegation import EndpointResult
 from engine.programmes.programme import Programme
-from engine.replies import Done, Reply
+from engine.replies import Done, NotExecuted, Reply
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -53,12 +54,16 @@ class Pending(msgspec.Struct, eq=False):
     """The stored approval of another exchange, which it gets once the repeat is recorded."""
     approval_stands: bool = False
     """Whether it is a late reversal of an approval that stands. Its reply is not remembered."""
+    span: Span | None = None
+    """The host's span, if the host traces."""
 
     def answer(self, reply: Reply) -> None:
         """Give the caller its reply; later calls are ignored."""
         if self.answered:
             return
         self.answered = True
+        if self.span is not None:
+            self.span.end(reply_attributes(reply), failed=isinstance(reply, NotExecuted))
         self.slot.set(reply)
         if self.subscription is not None and not self.subscription.done():
             self.subscription.set_result(reply)

@@ -26,6 +26,7 @@ from actors.shards.exposure import ExposureClient
 from actors.shards.host import ShardHost
 from actors.shards.programme_calls import RemoteProgrammeCalls
 from actors.submission import decode_batch, encode_collected, encode_replies
+from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import (
@@ -58,6 +59,7 @@ class HostRole:
         self._clock = clock
         self._clock_reader = ClockReader(clock, self._database_ms)
         vault = Vault.from_settings(settings)
+        self._tracer = open_tracer(settings, context.name)
         self._router = Router(context.peers)
         self._egress = Egress(
             settings.egress_allow,
@@ -76,6 +78,7 @@ class HostRole:
             self._fenced,
             programme_calls,
             log_decisions=settings.log_decisions,
+            tracer=self._tracer,
         )
         self._sweeper = ExpirySweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
@@ -139,6 +142,7 @@ class HostRole:
         await self.endpoint.stop()
         await self._egress.close()
         await self._router.stop()
+        await close_tracer(self._tracer)
 
     async def _take(self, shards: dict[int, int] | list[int]) -> bytes:
         try:

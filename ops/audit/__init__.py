@@ -7,7 +7,7 @@ recomputed from their stored inputs and compared byte by byte.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -65,6 +65,8 @@ class Finding:
 CONNECT_SECONDS: Final = 10.0
 _REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
 _SAME_ANSWERS: Final = "replaying a card's journal gives the same answers"
+_RECOMPUTATIONS: Final = 3
+"""Findings of `_recompute` and `_replay`."""
 _SAME_STATE: Final = "replaying a card's journal gives the same counters, balance and transactions"
 
 # Each statement returns rows (subject, holds) for all subjects of its promise.
@@ -73,12 +75,20 @@ PROMISES: Final = (
 )
 
 
-async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:
+Progress = Callable[[str, int, int | None], None]
+"""Shows ``done`` of ``total`` checks."""
+
+
+def _silent(_stage: str, _done: int, _total: int | None) -> None:
+    """Shows nothing."""
+
+
+async def audit(dsn: str, vault: Vault | None = None, progress: Progress = _silent) -> list[Finding]:
     """Check every promise on one snapshot of the database at ``dsn``; with a ``vault`` also that sealed
     personal data can be opened. Raises AuditError when the database cannot be read."""
     try:
         async with _snapshot(dsn) as connection:
-            results = await findings(connection)
+            results = await findings(connection, progress)
             return results if vault is None else [*results, await _readable(connection, vault)]
     except CannotConnectError as failure:
         raise AuditError(f"the database cannot be reached: {failure}") from None
@@ -88,10 +98,19 @@ async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:
         raise AuditError(f"the database cannot be read: {str(failure).splitlines()[0]}") from None
 
 
-async def findings(connection: Connection) -> list[Finding]:
+async def findings(connection: Connection, progress: Progress = _silent) -> list[Finding]:
     """Check every promise inside the transaction that ``connection`` is in."""
-    results = [await _check(connection, promise, sql) for promise, sql in PROMISES.items()]
-    return [*results, await _recompute(connection), *await _replay(connection)]
+    results: list[Finding] = []
+    total = len(PROMISES) + _RECOMPUTATIONS
+    for promise, sql in PROMISES.items():
+        progress("checks", len(results), total)
+        results.append(await _check(connection, promise, sql))
+    progress("checks", len(results), total)
+    results.append(await _recompute(connection))
+    progress("checks", len(results), total)
+    results += await _replay(connection)
+    progress("checks", total, total)
+    return results
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ import sys
 
 import typer
 
-from ops.cli import access, custody, events, networks, records, running, watching
+from ops.cli import access, archives, custody, events, networks, records, running, watching
 from ops.cli.running import API_FACTORY, PORT_SETTINGS
 
 __all__ = ["API_FACTORY", "PORT_SETTINGS", "app", "main"]
@@ -25,7 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for area in (running, watching, records, events, networks, access, custody):
+for area in (running, watching, records, events, networks, access, custody, archives):
     app.add_typer(area.app)
 
 

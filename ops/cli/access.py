@@ -128,10 +128,12 @@ def status(var: Var = None) -> None:
 def reseal(var: Var = None) -> None:
     """Seal stored secrets under the current master key, after a rotation, running or not."""
     from ops.commands.keys import reseal as reseal_secrets
+    from ops.commands.progress import progress_bar
 
     settings = read_settings(var)
-    with database(settings) as dsn:
-        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings), operator_of(settings)))
+    with database(settings) as dsn, progress_bar(sys.stderr) as bar:
+        vault = Vault.from_settings(settings)
+        resealed = asyncio.run(reseal_secrets(dsn, vault, operator_of(settings), bar))
     print("\n".join(f"{name}: {count} resealed" for name, count in resealed))
 
 

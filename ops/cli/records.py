@@ -224,8 +224,8 @@ def export(
     """Write transactions, ledger entries, decisions or stand-ins to a file, as a client of `run.json`."""
     import httpx2
 
-    from ops.commands.export import Bar
     from ops.commands.export import export as write_export
+    from ops.commands.progress import progress_bar
     from ops.commands.resend import instant_of
     from stanchion import Client
 
@@ -234,14 +234,10 @@ def export(
     now, run_file = datetime.now(UTC), read_settings(var).var_dir / RUN_FILE
     path = output or Path(f"{kind}.{format_}")
     window = {"from_": instant_of(from_, now), "to": instant_of(to or "0s", now)}
-    bar = Bar(sys.stderr)
-    with Client.of_installation(run_file, mode=mode) as client:
+    with Client.of_installation(run_file, mode=mode) as client, progress_bar(sys.stderr) as bar:
         address = json.loads(run_file.read_bytes())["base_url"]
         with httpx2.Client(base_url=address, timeout=60.0) as http:
-            try:
-                written = write_export(client, http, kind, format_=format_, path=path, progress=bar, **window)
-            finally:
-                bar.close()
+            written = write_export(client, http, kind, format_=format_, path=path, progress=bar, **window)
     print(f"{path}: {written['rows']} rows as of {written['as_of']}")
 
 

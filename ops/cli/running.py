@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from functools import partial
 from typing import Annotated, Final
 
@@ -57,8 +58,10 @@ def _load_actors() -> MakeProcessGroup:
     """Import the actors; returns the constructor of the supervisor of all processes, API servers included."""
     from actors.boot import processes
     from actors.cluster.supervisor import ClusterSupervisor
+    from actors.cluster.title import set_title, title_of
 
     def supervisor(settings: Settings) -> ProcessGroup:
+        set_title(title_of(SUPERVISOR))
         numbers = range(settings.api_servers)
         # Ray puts the supervisor's current folder first on the module path of every process, and a folder
         # called `api` there would hide ours. All paths of the settings are absolute.
@@ -136,10 +139,11 @@ def audit(var: Var = None) -> None:
     """
     from ops.audit import AuditError
     from ops.audit import audit as audit_books
+    from ops.commands.progress import progress_bar
 
     settings = read_settings(var)
-    with database(settings) as dsn:
-        findings = asyncio.run(audit_books(dsn, _keys(settings)))
+    with database(settings) as dsn, progress_bar(sys.stderr) as bar:
+        findings = asyncio.run(audit_books(dsn, _keys(settings), bar))
     print("\n".join(str(finding) for finding in findings))
     broken = sum(finding.broken > 0 for finding in findings)
     if broken:
@@ -155,8 +159,18 @@ def _keys(settings: Settings) -> Vault | None:
 
 
 @app.command()
-def demo(var: Var = None) -> None:
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Fill an installation with a day of traffic, and keep it running.")
+    ] = False,
+    var: Var = None,
+) -> None:
     """Walk through the life of a card, on free ports, with a live commentary."""
+    if keep:
+        from ops.demo.keep import keep as run_and_keep
+
+        run_and_keep(var)
+        return
     from ops.demo import demo as run_demo
 
     run_demo(var)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import time
 from pathlib import Path
-from typing import Final, Protocol, TextIO
+from typing import Final
 
 import httpx2
 
+from ops.commands.progress import Progress, no_progress
 from stanchion import Client
 from stanchion.records import Export, ExportFormat, ExportKind
 
@@ -20,12 +21,6 @@ class ExportError(Exception):
     """The export cannot be written. The message is one line."""
 
 
-class Progress(Protocol):
-    """Shows the progress of one stage: ``done`` of ``total``, or of an unknown total."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
-
-
 def export(
     client: Client,
     http: httpx2.Client,
@@ -35,7 +30,7 @@ def export(
     to: str,
     format_: ExportFormat,
     path: Path,
-    progress: Progress = lambda _stage, _done, _total: None,
+    progress: Progress = no_progress,
 ) -> Export:
     """Create an export, wait for it and write its content to ``path``, which must not exist. ``http`` has the
     API's address.
@@ -85,29 +80,3 @@ def _download(http: httpx2.Client, written: Export, path: Path, progress: Progre
         raise ExportError(f"the download was interrupted: {type(failure).__name__}") from None
     if digest.hexdigest() != written["sha256"]:
         raise ExportError("the downloaded content is not complete; repeat the command")
-
-
-class Bar:
-    """A progress bar on a terminal; elsewhere it prints nothing."""
-
-    WIDTH: Final = 30
-
-    def __init__(self, output: TextIO) -> None:
-        self._output = output
-        self._shown = ""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        if not self._output.isatty():
-            return
-        unit = "rows" if stage == "writing" else "bytes"
-        share = min(1.0, done / total) if total else 0.0
-        filled = "#" * round(share * self.WIDTH)
-        line = f"{stage:<12} [{filled:<{self.WIDTH}}] {done:,} {unit}"
-        if line != self._shown:
-            self._shown = line
-            print(f"\r{line}", end="", file=self._output, flush=True)
-
-    def close(self) -> None:
-        """End the line."""
-        if self._shown:
-            print(file=self._output)

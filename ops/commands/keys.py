@@ -20,6 +20,7 @@ from actors.vault import Vault, VaultError
 from actors.webhooks.signing_secrets import SEAL as WEBHOOK
 from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
 from ops.commands.kyc import rewrap
+from ops.commands.progress import Progress, no_progress
 from ops.database.operator_acts import on_installation, record
 from ops.database.operator_connection import connect_operator
 
@@ -87,14 +88,16 @@ async def status(dsn: str, vault: Vault) -> list[tuple[str, Counter[int | None]]
         await connection.close(timeout=10)
 
 
-async def reseal(dsn: str, vault: Vault, operator: str) -> list[tuple[str, int]]:
+async def reseal(
+    dsn: str, vault: Vault, operator: str, progress: Progress = no_progress
+) -> list[tuple[str, int]]:
     """Seal values of older keys under the current one, while the installation runs; returns the number of
     each kind. Raises KeysError; values sealed before the error stay sealed."""
     connection = await connect_operator(dsn)
     try:
         await record(connection, operator, on_installation("reseal_secrets", {"phase": "begun"}))
         moved = [
-            (each.name, await _reseal(connection, vault, each))
+            (each.name, await _reseal(connection, vault, each, progress))
             for each in COLUMNS
             if each.purpose is not None
         ]
@@ -105,7 +108,7 @@ async def reseal(dsn: str, vault: Vault, operator: str) -> list[tuple[str, int]]
     return [*moved, ("data keys of applicants", await rewrap(dsn, vault, operator))]
 
 
-async def _reseal(connection: Connection, vault: Vault, each: Sealed) -> int:
+async def _reseal(connection: Connection, vault: Vault, each: Sealed, progress: Progress) -> int:
     assert each.purpose is not None, "columns without a purpose are only counted"
     moved = 0
     while True:
@@ -136,3 +139,4 @@ async def _reseal(connection: Connection, vault: Vault, each: Sealed) -> int:
             news,
         )
         moved += len(rows)
+        progress(each.name, moved, None)

@@ -29,7 +29,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "service": {"iso8583": {"type": "LoadBalancer"}},
         "head": {"storage": {"className": "fast"}},
         "rayRedis": {"address": "redis.example.com:6379"},
-        "image": {"tag": "0.1.0-1"},
+        "image": {"tag": "0.2.0-1"},
         "tls": {"existingSecret": "stanchion-tls"},
         "metrics": {"tls": {"existingSecret": "stanchion-metrics-tls"}},
         "links": {"existingSecret": "stanchion-links", "ports": [8600, 8601]},

@@ -57,11 +57,16 @@ class RunningInstallation:
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_SECONDS_MAX
-        while not run_file.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RunningError(f"stanchion up did not start: {self.last_line()}")
-            time.sleep(0.05)
+        try:
+            while not run_file.exists():
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self.kill()
+                    raise RunningError(f"stanchion up did not start: {self.last_line()}")
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            # The installation is in a session of its own, so Ctrl-C has not reached it.
+            self.stop()
+            raise
         record: dict[str, Any] = json.loads(run_file.read_bytes())
         return record
 

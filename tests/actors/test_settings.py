@@ -48,6 +48,10 @@ def test_unset_settings_have_their_defaults() -> None:
         ("MASTER_KEY", f"a:{KEY},b:{KEY}"),
         ("LOG_LEVEL", "hidden"),
         ("DOCS_BASE_URL", "hidden.example"),
+        ("OTLP_ENDPOINT", "hidden:4318"),
+        ("OTLP_HEADERS", "hidden"),
+        ("OTLP_HEADERS", "authorization=Bearer x,=hidden"),
+        ("TRACE_RATIO", "1.5"),
     ],
 )
 def test_invalid_setting_gives_one_line_that_names_it(

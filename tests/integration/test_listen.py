@@ -58,7 +58,7 @@ async def test_listen_and_resend_as_documented(stack: Stack, demo: Caller) -> No
     var_dir = str(stack.installation.var_dir)
     wanted = ("--type", "card.updated", "--type", "card.created")
     alone = documented_arguments(PAGE, "On your own machine")
-    assert alone == documented_arguments("README.md", "Webhooks")
+    assert alone == documented_arguments("ops/docs/FEATURES.md", "Webhooks")
     with start(*alone, *wanted, "--fail", "1", "--var", var_dir) as listening:
         try:
             endpoint_id = read_until(listening, "Listening").partition("endpoint ")[2].partition(".")[0]

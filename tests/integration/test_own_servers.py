@@ -69,8 +69,8 @@ class OwnServers:
 
     @property
     def addresses(self) -> str:
-        """The README's lines that name the servers, with the addresses of these servers."""
-        lines = fence("README.md", "Settings", "sh")
+        """The page's lines that name the servers, with the addresses of these servers."""
+        lines = fence("ops/docs/SETTINGS.md", "Settings", "sh")
         # `make run` executes the `stanchion up` of the handbook.
         assert lines.endswith("\nmake run\n")
         assert "\n\t@exec $(BIN)/stanchion up\n" in (ROOT / "Makefile").read_text("utf-8")

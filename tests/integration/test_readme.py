@@ -17,8 +17,14 @@ from tests.support.ops.pages import spans
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+SETTINGS = (ROOT / "ops/docs/SETTINGS.md").read_text("utf-8")
+COMMANDS = (ROOT / "ops/docs/COMMANDS.md").read_text("utf-8")
+WORDS_MAX = 1_500
+"""A newcomer finishes the README."""
 GUIDES = ROOT / "ops/docs/guides"
 ORDER = (
+    "first-spend",
+    "python",
     "README",
     "cards",
     "headroom",
@@ -47,7 +53,6 @@ def section(title: str) -> str:
 def all_snippets() -> list[Snippet]:
     """All snippets to run, in reading order."""
     chosen = [*snippets("First spend", section("First spend"))]
-    chosen += snippets("From Python", section("From Python"))
     for name in ORDER:
         chosen += snippets(name, (GUIDES / f"{name}.md").read_text("utf-8"))
     return chosen
@@ -71,9 +76,16 @@ def test_missing_output_is_detected() -> None:
     assert snippet.missing_in("one\ntwo\nthree too") == ["three"]
 
 
+def test_readme_is_short_and_shows_its_pictures() -> None:
+    assert len(README.split()) <= WORDS_MAX
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', README)
+    assert len(pictures) == 2
+    assert [path for path in pictures if not (ROOT / path).is_file()] == []
+
+
 def test_every_setting_is_in_the_table() -> None:
-    table = README.partition("\n## Settings\n")[2]
-    named = set(re.findall(r"STANCHION_[A-Z0-9_]+", table))
+    rows = [line for line in SETTINGS.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"STANCHION_[A-Z0-9_]+", row.split("|")[1])}
     assert named == {f"STANCHION_{name.upper()}" for name in Settings.model_fields}
 
 
@@ -110,7 +122,7 @@ def test_commands_in_fences_parse() -> None:
 
 
 def test_every_command_is_in_the_table() -> None:
-    table = README.partition("has these commands")[2].partition("\n## ")[0]
+    table = COMMANDS.partition("has these commands")[2].partition("\n## ")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == names(
         typer.main.get_command(app)

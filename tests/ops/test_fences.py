@@ -11,6 +11,7 @@ import ast
 import importlib.util
 import re
 import shlex
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 import pytest
 import typer.main
 
+from actors.settings import PREFIX, Settings
 from ops.cli import app
 from tests.support.ops.pages import ROOT, Fence, fence, fences, pages, spans
 
@@ -54,16 +56,23 @@ ANSWERS: Final = (
         for page in pages()
         if page.startswith("ops/docs/guides/")
     ),
-    Answer("README.md", "First spend", "bash json", GUIDES, None),
-    Answer("README.md", "From Python", "python text", GUIDES, None),
+    Answer("README.md", "Stanchion", "mermaid", PROSE),
+    Answer("README.md", "First spend", "bash python text", GUIDES, None),
     Answer(
-        "README.md",
+        "ops/docs/FEATURES.md",
         "Webhooks",
         "sh",
         "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
     ),
-    Answer("README.md", "Delegated decisions", "sh", f"{__name__}::test_a_guide_runs_it_too"),
-    Answer("README.md", "Settings", "sh", HANDBOOK),
+    Answer("ops/docs/FEATURES.md", "Delegated decisions", "sh", f"{__name__}::test_a_guide_runs_it_too"),
+    Answer("ops/docs/SETTINGS.md", "Settings", "sh", HANDBOOK),
+    Answer("ops/docs/OBSERVING.md", "Traces", "sh", f"{__name__}::test_traces_are_switched_on_as_printed"),
+    Answer(
+        "ops/docs/COMMANDS.md",
+        "Archives",
+        "sh",
+        "tests/ops/commands/test_archive.py::test_commands_of_the_page",
+    ),
     *(
         Answer("ops/docs/ARCHITECTURE.md", section, "mermaid", PROSE)
         for section in (
@@ -215,7 +224,8 @@ def test_every_entry_names_an_existing_fence_and_test(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "section"), [("README.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")]
+    ("page", "section"),
+    [("ops/docs/FEATURES.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")],
 )
 def test_a_guide_runs_it_too(page: str, section: str) -> None:
     """There, commands that run until Ctrl-C are pasted into the background."""
@@ -224,6 +234,18 @@ def test_a_guide_runs_it_too(page: str, section: str) -> None:
     assert any(
         re.match(rf"{re.escape(command)} > \S+ &$", line) for text in run for line in text.splitlines()
     )
+
+
+def test_traces_are_switched_on_as_printed() -> None:
+    """The extra of OBSERVING.md exists, and the setting is one."""
+    install, start = fence("ops/docs/OBSERVING.md", "Traces", "sh").splitlines()
+    name, _, extra = shlex.split(install)[-1].removesuffix("]").partition("[")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (name, list(project["optional-dependencies"])) == (project["name"], [extra])
+    assignment, *command = shlex.split(start)
+    assert command == ["stanchion", "up"]
+    variable, _, value = assignment.partition("=")
+    assert Settings.load(**{variable.removeprefix(PREFIX).lower(): value}).otlp_endpoint == value
 
 
 def spoken(pattern: re.Pattern[str]) -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +11,7 @@ import httpx2
 import pytest
 
 from ops.commands import export as command
-from ops.commands.export import Bar, ExportError, export
+from ops.commands.export import ExportError, export
 from stanchion import Client
 
 CONTENT = b"id,amount\r\n" + b"1,2.00\r\n" * 1_000
@@ -103,17 +102,3 @@ def test_failure_leaves_no_file(
     with pytest.raises(ExportError, match=message):
         run(tmp_path / "out.csv", client, content, status)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_bar_is_for_terminals_only() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    for output, shown in ((io.StringIO(), ""), (Terminal(), None)):
-        bar = Bar(output)
-        bar("writing", 50, 100)
-        bar("writing", 50, 100)
-        bar.close()
-        expected = f"\rwriting      [{'#' * 15:<30}] 50 rows\n" if shown is None else shown
-        assert output.getvalue() == expected

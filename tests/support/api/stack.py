@@ -29,6 +29,7 @@ from actors.router import Router
 from actors.settings import Settings
 from actors.shards.role import HostRole
 from actors.tls import ServerTls
+from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
 from actors.webhooks.role import DispatcherRole
 from api.app import create_app
@@ -157,7 +158,9 @@ async def installation(
             stack.push_async_callback(role.stop)
             if isinstance(role, HostRole):
                 await peers.own(role, name)
-        router = Router(peers)
+        tracer = open_tracer(settings, "api-0")
+        stack.push_async_callback(close_tracer, tracer)
+        router = Router(peers, tracer)
         router.start()
         stack.push_async_callback(router.stop)
         pool = await stack.enter_async_context(SharedPool(settings.database_dsn))
@@ -170,7 +173,8 @@ async def installation(
         stack.push_async_callback(egress.close)
         card_states = card_state_connection(settings.database_dsn)
         stack.callback(card_states.close)
-        services = Services(settings, pool, card_states, vault, router, NetworkClient(peers), egress)
+        network = NetworkClient(peers)
+        services = Services(settings, pool, card_states, vault, router, network, egress, tracer=tracer)
         app = create_app(services)
         transport = httpx2.ASGITransport(app=app)
         http = await stack.enter_async_context(
