@@ -6,7 +6,7 @@ A row of the audit log holds neither secrets nor personal data: ``hidden`` membe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -36,6 +36,8 @@ OPERATOR_ACTS: Final = (
 """Acts of operators, on the command line."""
 
 View = Mapping[str, Any]
+ActorKind = Literal["client", "user"]
+"""Who acts through the API: an API client, or a user in the console."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -44,8 +46,9 @@ class Act(msgspec.Struct, frozen=True):
     name: str
     """The operation of the API, for example ``update_card``."""
     actor: str
-    """The id of the client."""
+    """The id of the client or of the user."""
     request_id: str
+    actor_kind: ActorKind = "client"
 
 
 def changed(
