@@ -20,6 +20,8 @@ _UNLISTED: Final = frozenset({"updated_at"})
 OPERATOR_ACTS: Final = (
     "create_client",
     "revoke_client",
+    "create_user",
+    "create_sign_in_link",
     "erase_kyc_check",
     "read_kyc_data",
     "rewrap_kyc_keys",

@@ -154,8 +154,10 @@ class Sessions:
         self, connection: Connection, request: Request, response: Response, account: Account, by: str
     ) -> None:
         """Begin a session of a user who has proved all that is needed, in the connection's transaction.
-        ``by``: the means, for the audit log. Raises ``Refusal`` 401 if the user has just been disabled."""
-        live = account.first_mode == "live"
+        ``by``: the means, for the audit log. The session shows the ``mode`` of the query, else test mode, if
+        the user may see it. Raises ``Refusal`` 401 if the user has just been disabled."""
+        wanted = request.query_params.get("mode", "")
+        live = (wanted if wanted in account.modes else account.first_mode) == "live"
         await self._insert(connection, request, response, account, SESSION_SECONDS, live=live)
         await signed_in(connection, account.id)
         party = SessionParty(account.tenant_id, live)
