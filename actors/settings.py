@@ -115,7 +115,8 @@ class Settings(BaseSettings):
     """Public address of the documentation host, the base of every problem ``type``; unset = relative to the
     API."""
     trusted_proxies: Networks = ()
-    """Comma-separated networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are trusted."""
+    """Comma-separated networks of proxies whose ``X-Forwarded-For``, ``X-Forwarded-Proto`` and
+    ``X-Forwarded-Prefix`` are trusted."""
     tls_cert_file: Path | None = None
     """Certificate chain, PEM, with which the API and the vision host serve HTTPS; read again when it changes;
     unset = plain HTTP, for a proxy that terminates TLS."""
@@ -161,8 +162,9 @@ class Settings(BaseSettings):
     quota_stored_mb_per_day: Annotated[int, Field(ge=1)] = 1_024
     """Megabytes of answers that a tenant stores under idempotency keys in 24 hours, in each API server."""
     rate_token_per_minute: Annotated[int, Field(ge=1)] = TOKEN_FAILURES_PER_MINUTE
-    """Failed token requests and sign-ins a minute for each client_id, ten times as many for each source
-    address; the right secret is never refused."""
+    """Failed token requests and sign-ins a minute for each client_id, and tries of a password for each
+    sign-in name; ten times as many failures for each source address. The right secret of a client is never
+    refused."""
     rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60
     """KYC writes a minute for each client."""
 

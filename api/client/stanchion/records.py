@@ -797,6 +797,7 @@ class Actor(TypedDict):
 
     kind: str
     id: str
+    name: str | None
 
 
 class ActObject(TypedDict):
