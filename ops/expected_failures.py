@@ -27,6 +27,7 @@ from ops.commands.spend import SpendError
 from ops.database.clients import ClientError
 from ops.database.key_check import KeyCheckError
 from ops.database.migrate import MigrationError
+from ops.database.users import UserError
 from ops.demo import DemoError
 from ops.embedded.local_https import LocalHttpsError
 from ops.embedded.process import ServerError
@@ -43,6 +44,7 @@ EXPECTED_FAILURES: Final = (
     CannotConnectError,
     BacktestError,
     ClientError,
+    UserError,
     ClusterError,
     ControlError,
     CustodyLogError,

@@ -14,5 +14,13 @@ OPERATION: Final = "stanchion.operation"
 ARRIVED: Final = "stanchion.arrived"
 """Scope key: whether the whole request has arrived, so that its body needs no deadline."""
 
+SESSION_CALLER: Final = "stanchion.session_caller"
+"""Scope key: the ``Caller`` of a console session, for calls that the console makes in process. HTTP requests
+cannot set keys of the scope."""
+
+PREFIX: Final = "root_path"
+"""Scope key of ASGI: the path prefix under which a proxy serves this server, such as ``/cards``; empty
+without one. ``path`` never has it."""
+
 TENANT: Final[ContextVar[str | None]] = ContextVar("tenant", default=None)
 """The tenant that the current request is for; ``None`` is the server itself."""

@@ -27,6 +27,7 @@ from engine.limits.processes import *
 from engine.limits.programmes import *
 from engine.limits.rules import *
 from engine.limits.simulated_network import *
+from engine.limits.users import *
 from engine.limits.vision import *
 from engine.limits.webhooks import *
 from engine.limits.wire import *

@@ -24,6 +24,7 @@ from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
 from stanchion.resources.programs import Programs
 from stanchion.resources.transactions import Simulations, Transactions
+from stanchion.resources.users import Users
 from stanchion.retries import RetryPolicy
 from stanchion.transport import AsyncTransport, Transport
 
@@ -53,6 +54,7 @@ class Resources(Generic[AnyTransport]):
         self.backtests = Backtests(transport)
         self.settlement_reports = SettlementReports(transport)
         self.clients = Clients(transport)
+        self.users = Users(transport)
         self.audit_log = AuditLog(transport)
 
 

@@ -19,3 +19,4 @@ from stanchion.records.rules import *
 from stanchion.records.simulations import *
 from stanchion.records.stand_in import *
 from stanchion.records.transactions import *
+from stanchion.records.users import *

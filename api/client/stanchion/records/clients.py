@@ -29,10 +29,11 @@ class ClientSecret(ApiClient):
 
 
 class Actor(TypedDict):
-    """Who acted: a client by its id, or an operator by name."""
+    """Who acted: a client or a user by its id, or an operator by name."""
 
     kind: str
     id: str
+    name: str | None
 
 
 class ActObject(TypedDict):
