@@ -777,6 +777,12 @@ CONSOLE_DECISIONS_MAX: Final = 10_000
 """Decisions of the window; with more than 33 a second, only the newest."""
 CONSOLE_SIMULATIONS_MAX: Final = 1_000
 """Newest simulations whose latency is shown."""
+CONSOLE_COUNTED_ROWS_MAX: Final = 100_000
+"""Transactions that one request counts for a chart: about 200 ms."""
+CONSOLE_KEPT_SLOT_SECONDS: Final = 300
+"""Slots of figures that are counted once and kept. Stored figures have this length: never change it."""
+CONSOLE_SLOT_DELAY_SECONDS: Final = 120
+"""Age of a slot before it is kept. A decision commits within seconds of its arrival, or not at all."""
 CONSOLE_PROGRAMMES_MAX: Final = 50
 """Programmes on one panel."""
 CONSOLE_DELIVERIES_MAX: Final = 1_000
