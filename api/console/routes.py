@@ -19,7 +19,17 @@ from api.access.oauth import TokenEndpoint
 from api.access.rate_limits import RateLimits
 from api.console import templating
 from api.console.api_calls import PageProblem
-from api.console.pages import audit_log, cards, home
+from api.console.pages import (
+    accounts,
+    audit_log,
+    card_acts,
+    cardholders,
+    cards,
+    home,
+    transaction,
+    transactions,
+    tries,
+)
 from api.console.sessions import Sessions, from_this_page
 from api.console.templating import HEADERS, NO_STORE, PATH, Addresses, media_type_of, static_files
 from api.console.view import Form, PageRoute, Session, View, problem_of
@@ -32,7 +42,13 @@ from engine.limits import CONSOLE_FORM_FIELDS_MAX
 
 PAGE_MODULES: Final = (
     home,
+    transactions,
+    transaction,
     cards,
+    card_acts,
+    tries,
+    cardholders,
+    accounts,
     audit_log,
 )
 """The modules with pages, in the order of the navigation."""

@@ -47,8 +47,8 @@ class Activity(msgspec.Struct, frozen=True):
     overall_p99_ms: float | None
     complete: bool
     """Whether all slots are counted."""
-    counted_from: int
-    """The first instant whose decisions are counted (Unix seconds)."""
+    counting: bool
+    """Whether the next request counts further slots."""
 
 
 async def activity(pool: Pool, caller: Caller, range_: TimeRange, now_ms: int, zone: str) -> Activity:
@@ -58,7 +58,7 @@ async def activity(pool: Pool, caller: Caller, range_: TimeRange, now_ms: int, z
         async with connected(pool) as connection:
             found = await _counted(connection, caller, window)
         # With too many decisions for the short slots, an hour is shown in the kept ones.
-        if found.counted_from == window.begin or range_.seconds <= SHORTEST_KEPT:
+        if not any(found.gaps) or range_.seconds <= SHORTEST_KEPT:
             return _series(range_, window, found)
         window = window_of(range_._replace(slot_seconds=SHORTEST_KEPT), now_ms, zone)
     async with transaction(pool) as connection:
@@ -68,11 +68,9 @@ async def activity(pool: Pool, caller: Caller, range_: TimeRange, now_ms: int, z
 class _Found(msgspec.Struct, frozen=True):
     figures: list[Figure]
     gaps: list[range]
-    """Seconds whose decisions are not counted yet."""
-
-    @property
-    def counted_from(self) -> int:
-        return max((gap.stop for gap in self.gaps), default=0)
+    """Seconds whose decisions are not counted."""
+    counting: bool = False
+    """Whether the next request counts some of them."""
 
 
 async def _counted(connection: Connection, caller: Caller, window: Window) -> _Found:
@@ -90,7 +88,8 @@ async def _kept(connection: Connection, caller: Caller, window: Window, now: int
     recent = await begin_of_rows(connection, caller, end, window.end, kept.SLOT, CONSOLE_COUNTED_ROWS_MAX)
     for figure in await count(connection, caller, recent, window.end, kept.SLOT):
         figures.append(figure._replace(slot=window.slot_of(figure.slot)))
-    return _Found(figures, [range(window.begin, begin), range(end, recent)])
+    gaps = [range(window.begin, begin), range(end, recent)]
+    return _Found(figures, gaps, counting=any(gaps))
 
 
 def _series(range_: TimeRange, window: Window, found: _Found) -> Activity:
@@ -135,7 +134,7 @@ def _series(range_: TimeRange, window: Window, found: _Found) -> Activity:
         overall_p50_ms=percentile(overall, 0.50),
         overall_p99_ms=percentile(overall, 0.99),
         complete=all(known),
-        counted_from=max(window.begin, found.counted_from),
+        counting=found.counting,
     )
 
 

@@ -185,7 +185,7 @@ async def reveal(request: Request, view: View) -> Response:
     if isinstance(answer, Problem):
         return await card_page(view, card_id, problem=answer)
     card = await view.api.require(f"/v1/cards/{card_id}")
-    return view.html("cards/reveal.html", card=card, reveal=answer)
+    return view.html("cards/reveal.html", card=card, reveal=answer, problem=None)
 
 
 PAGES: Final = (
