@@ -126,7 +126,8 @@ class ConsoleApi:
 
     def _scope(self, method: str, path: str, query: str, key: str | None, content: bytes) -> Scope:
         outer = self._request.scope
-        headers = [(b"host", b"localhost"), (b"x-request-id", outer[REQUEST_ID].encode())]
+        host = self._request.headers.get("host", "")
+        headers = [(b"host", host.encode("latin-1")), (b"x-request-id", outer[REQUEST_ID].encode())]
         if content:
             headers.append((b"content-type", b"application/json"))
         if key is not None:

@@ -19,7 +19,7 @@ SESSION_CALLER: Final = "stanchion.session_caller"
 cannot set keys of the scope."""
 
 PREFIX: Final = "stanchion.prefix"
-"""Scope key: the path prefix under which a proxy serves this server, such as ``/cards``; absent without one."""
+"""Scope key: the path prefix under which a proxy serves this server, such as ``/cards``; empty without one."""
 
 TENANT: Final[ContextVar[str | None]] = ContextVar("tenant", default=None)
 """The tenant that the current request is for; ``None`` is the server itself."""
