@@ -28,6 +28,8 @@ FILTERS: Final = (
     "programme_id",
     "card_id",
     "cardholder_id",
+    "merchant",
+    "amount",
     "mcc",
     "rrn",
     "network_txn_id",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.api.authorization_rules import RULES, rule_of
+from tests.support.api.console.people import person
 from tests.support.api.console.visitor import Visitor, visitor
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
@@ -21,13 +22,6 @@ async def acts(owner: Caller, card_id: str) -> list[tuple[str, str]]:
     """The acts on an object with the ids of their actors, newest first."""
     found = (await owner.get(f"/v1/audit-log?object_id={card_id}"))["data"]
     return [(each["act"], each["actor"]["id"]) for each in found]
-
-
-async def client_id(acme: Caller, running: Installation) -> str:
-    found: str = await running.services.pool.fetchval(
-        "SELECT id::text FROM clients WHERE client_id = $1", acme.credentials.client_id
-    )
-    return found
 
 
 async def shown(browser: Visitor, card: Any) -> str:
@@ -84,11 +78,11 @@ async def test_card_page_shows_money_limits_rules_and_no_number(running: Install
 
 
 async def test_card_is_frozen_and_unfrozen_with_an_entry_in_the_audit_log(
-    running: Installation, acme: Caller
+    running: Installation, acme: Caller, tenant: str
 ) -> None:
-    card, me = await acme.funded_card(), await client_id(acme, running)
+    card, me = await acme.funded_card(), await person(running, tenant, role="admin")
     path = f"/cards/{card['id']}/state"
-    async with visitor(running, acme) as browser:
+    async with visitor(running, me) as browser:
         answer = await browser.post(path, {"state": "suspended", "reason": "asked by phone"})
         page = (await browser.follow(answer)).text
         assert "The card is frozen" in page
@@ -96,7 +90,7 @@ async def test_card_is_frozen_and_unfrozen_with_an_entry_in_the_audit_log(
         assert ">Unfreeze<" in page
         assert (await acme.get(f"/v1/cards/{card['id']}"))["state"] == "suspended"
         await browser.post(path, {"state": "active"})
-        assert (await acts(acme, card["id"]))[:2] == [("update_card", me), ("update_card", me)]
+        assert (await acts(acme, card["id"]))[:2] == [("update_card", me.id), ("update_card", me.id)]
         # A transition that is not there, and a state that is none.
         for state, status in (("unactivated", 409), ("nonsense", 400)):
             page = (await browser.post(path, {"state": state}, status)).text
@@ -200,9 +194,7 @@ async def test_number_is_shown_by_the_page_of_a_reveal_session_only(
     async with visitor(running, acme) as browser:
         assert "Show the number" not in await shown(browser, card)
         await browser.post(f"/cards/{card['id']}/reveal", status=403)
-    revealing = await running.caller(
-        tenant, scopes=("cards:read", "cards:reveal", "transactions:read", "audit:read")
-    )
+    revealing = await person(running, tenant, role="user", reveal=True)
     async with visitor(running, revealing) as browser:
         assert "Show the number" in await shown(browser, card)
         answer = await browser.post(f"/cards/{card['id']}/reveal", status=200)
@@ -213,7 +205,7 @@ async def test_number_is_shown_by_the_page_of_a_reveal_session_only(
         assert not PAN.search(answer.text)
         assert answer.headers["cache-control"] == "no-store"
         assert "img-src 'self'" in answer.headers["content-security-policy"]
-    assert ("create_reveal_session", await client_id(revealing, running)) in await acts(acme, card["id"])
+    assert ("create_reveal_session", revealing.id) in await acts(acme, card["id"])
 
 
 async def test_session_without_write_scopes_sees_no_actions(running: Installation, acme: Caller) -> None:
@@ -298,10 +290,12 @@ async def test_accounts_show_balances_and_entries(running: Installation, acme: C
         assert "credit" in page
 
 
-async def test_cardholder_is_blocked_and_unblocked(running: Installation, acme: Caller) -> None:
-    card, me = await acme.funded_card(), await client_id(acme, running)
+async def test_cardholder_is_blocked_and_unblocked(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
+    card, me = await acme.funded_card(), await person(running, tenant, role="admin")
     path = f"/cardholders/{card['cardholder_id']}"
-    async with visitor(running, acme) as browser:
+    async with visitor(running, me) as browser:
         page = (await browser.get("/cardholders", email="ada@example.com")).text
         assert "Ada Lovelace" in page
         page = (await browser.get("/cardholders", email="grace@example.com")).text
@@ -314,6 +308,6 @@ async def test_cardholder_is_blocked_and_unblocked(running: Installation, acme: 
         assert spend["decline_reason"] == "cardholder_blocked"
         await browser.post(f"{path}/status", {"status": "active"})
         await browser.post(f"{path}/status", {"status": "nonsense"}, 400)
-        assert (await acts(acme, card["cardholder_id"]))[:2] == [("update_cardholder", me)] * 2
+        assert (await acts(acme, card["cardholder_id"]))[:2] == [("update_cardholder", me.id)] * 2
         await browser.post(f"{path}/status", {"status": "closed"})
         assert ">Unblock<" not in (await browser.get(path)).text

@@ -1,4 +1,4 @@
-"""The console over HTTP: panels, isolation of tenants, and the content policy."""
+"""The console over HTTP: the audit log and the content policy."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2
-import pytest
-
-from api.console import figures
-from engine.limits import CONSOLE_SIMULATIONS_MAX
-from tests.support.api.authorization_rules import RULES, rule_of
-from tests.support.api.console.people import PersonOfTest, person
+from tests.support.api.console.people import PersonOfTest
 from tests.support.api.console.visitor import Visitor
 from tests.support.api.console.visitor import visitor as browser_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
-PAGES = ("/console", "/console/panels", "/console/figures", "/console/cards?id=x", "/console/audit-log")
+PAGES = ("/console", "/console/panels", "/console/summary", "/console/cards/x", "/console/audit-log")
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ async def session_of(running: Installation, caller: Caller, *, live: bool = Fals
         "SELECT id::text, tenant_id::text FROM clients WHERE client_id = $1", caller.credentials.client_id
     )
     return Session(
-        **{Session.__struct_fields__[0]: found["id"]},
+        id=found["id"],
         tenant_id=found["tenant_id"],
         live=live,
         role="admin",
