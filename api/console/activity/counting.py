@@ -81,7 +81,8 @@ _COUNT: Final = f"""
     UNION ALL {{latency}}
 """
 _COUNTS: Final = {
-    live: _COUNT.format(latency=latency) for live, latency in ((False, _ON_THE_WIRE), (True, _TO_THE_DECISION))
+    live: _COUNT.format(latency=latency)
+    for live, latency in ((False, _ON_THE_WIRE), (True, _TO_THE_DECISION))
 }
 _BOUNDARY: Final = f"""
     SELECT {_ms_of("t.id")} / 1000 FROM transactions t

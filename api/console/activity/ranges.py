@@ -44,9 +44,7 @@ RANGES: Final[dict[str, TimeRange]] = {
 DEFAULT_RANGE: Final = RANGES["1h"]
 LONGEST_SECONDS: Final = max(each.seconds for each in RANGES.values())
 
-assert all(
-    each.from_tables or each.slot_seconds % CONSOLE_KEPT_SLOT_SECONDS == 0 for each in RANGES.values()
-)
+assert all(each.from_tables or each.slot_seconds % CONSOLE_KEPT_SLOT_SECONDS == 0 for each in RANGES.values())
 
 
 class Window(NamedTuple):

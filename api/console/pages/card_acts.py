@@ -47,9 +47,7 @@ async def change_state(request: Request, view: View) -> Response:
     form, card_id = view.form(), request.path_params["id"]
     body = {"state": form.get("state", "")}
     reason = form.text("reason")
-    answer = await view.api.patch(
-        f"/v1/cards/{card_id}", body | ({"state_reason": reason} if reason else {})
-    )
+    answer = await view.api.patch(f"/v1/cards/{card_id}", body | ({"state_reason": reason} if reason else {}))
     if isinstance(answer, Problem):
         return await card_page(view, card_id, problem=answer)
     return view.redirect(f"/cards/{card_id}", notice=NOTICES[answer["state"]])

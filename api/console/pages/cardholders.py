@@ -83,9 +83,7 @@ async def _page(view: View, id_: str, problem: Problem | None = None) -> Respons
 
 
 PAGES: Final = (
-    PageRoute(
-        "/cardholders", cardholders, operation="list_cardholders", label="Cardholders", group="Cards"
-    ),
+    PageRoute("/cardholders", cardholders, operation="list_cardholders", label="Cardholders", group="Cards"),
     PageRoute("/cardholders/{id}", cardholder, operation="get_cardholder"),
     PageRoute("/cardholders/{id}/status", change_status, method="POST", operation="update_cardholder"),
 )

@@ -62,9 +62,7 @@ async def panels(_request: Request, view: View) -> Response:
         if view.may("list_webhook_deliveries"):
             shown["endpoints"] = await figures.endpoints(connection, view.caller)
     if view.may("list_transactions"):
-        shown["newest"] = rows_of(
-            await view.api.get("/v1/transactions", {"limit": CONSOLE_TRANSACTIONS_MAX})
-        )
+        shown["newest"] = rows_of(await view.api.get("/v1/transactions", {"limit": CONSOLE_TRANSACTIONS_MAX}))
     cards = await cards_of(view, (each["card_id"] for each in shown["newest"] or ()))
     return view.html("home/panels.html", cards=cards, **shown)
 

@@ -68,7 +68,8 @@ async def spend(request: Request, view: View) -> Response:
     if decided["transaction_id"] is None:
         failure = decided["failure"]
         return view.redirect(
-            f"/cards/{card['id']}", notice=f"The spend failed: {failure['detail'] if failure else 'no answer'}"
+            f"/cards/{card['id']}",
+            notice=f"The spend failed: {failure['detail'] if failure else 'no answer'}",
         )
     return view.redirect(f"/transactions/{decided['transaction_id']}", notice=_notice(decided))
 

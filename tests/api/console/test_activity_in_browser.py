@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from playwright.async_api import Page, expect
-
 from tests.support.api.console.pages import check_page
+
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium

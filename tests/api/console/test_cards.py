@@ -179,9 +179,7 @@ async def test_bad_load_is_refused_at_its_field(running: Installation, acme: Cal
     card = await acme.funded_card("10.00")
     async with visitor(running, acme) as browser:
         for amount in ("", "-1", "1.234", "0"):
-            page = await browser.post(
-                f"/cards/{card['id']}/load", {"amount": amount, "currency": "EUR"}, 400
-            )
+            page = await browser.post(f"/cards/{card['id']}/load", {"amount": amount, "currency": "EUR"}, 400)
             assert 'id="amount-error"' in page.text, amount
         answer = await browser.post(f"/cards/{card['id']}/load", {"amount": "5.00", "currency": "EUR"})
         assert "Loaded 5.00 EUR; available 15.00." in (await browser.follow(answer)).text
@@ -290,9 +288,7 @@ async def test_accounts_show_balances_and_entries(running: Installation, acme: C
         assert "credit" in page
 
 
-async def test_cardholder_is_blocked_and_unblocked(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_cardholder_is_blocked_and_unblocked(running: Installation, acme: Caller, tenant: str) -> None:
     card, me = await acme.funded_card(), await person(running, tenant, role="admin")
     path = f"/cardholders/{card['cardholder_id']}"
     async with visitor(running, me) as browser:

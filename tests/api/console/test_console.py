@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2
+
 from tests.support.api.console.people import PersonOfTest
 from tests.support.api.console.visitor import Visitor
 from tests.support.api.console.visitor import visitor as browser_of

@@ -151,9 +151,7 @@ async def test_transaction_shows_its_whole_life(running: Installation, acme: Cal
         assert events[-1]["type"] in deliveries
 
 
-async def test_replay_compares_recorded_and_recomputed_decisions(
-    running: Installation, acme: Caller
-) -> None:
+async def test_replay_compares_recorded_and_recomputed_decisions(running: Installation, acme: Caller) -> None:
     transaction = await lived(acme)
     async with visitor(running, acme) as browser:
         page = (await browser.post(f"/transactions/{transaction['id']}/replay", status=200)).text
@@ -199,9 +197,7 @@ async def refused(browser: Visitor, path: str) -> None:
     await browser.post(f"{path}/replay", status=404)
 
 
-async def test_transactions_of_others_are_not_found(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_transactions_of_others_are_not_found(running: Installation, acme: Caller, tenant: str) -> None:
     transaction = await lived(acme)
     for stranger in (await running.caller(f"{tenant}-other"), acme):
         async with visitor(running, stranger) as browser:

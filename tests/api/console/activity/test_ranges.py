@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from api.console.activity.ranges import RANGES, window_of
-from engine.instant import to_ms
 from api.http.fields import parse_instant
+from engine.instant import to_ms
 
 
 def seconds(text: str) -> int:

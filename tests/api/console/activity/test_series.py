@@ -55,7 +55,7 @@ async def decide(
     latency_ms: int = 7,
 ) -> None:
     """Rows of decisions on messages that arrived at ``at`` (Unix seconds)."""
-    ids = [f"{first_id_at(each * 1000)[:24]}{random.getrandbits(48):012x}" for each in at]  # noqa: S311
+    ids = [f"{first_id_at(each * 1000)[:24]}{random.getrandbits(48):012x}" for each in at]
     instants = [to_datetime(each * 1000 + latency_ms) for each in at]
     of_tenant = (session.tenant_id, session.live, currency)
     await running.services.pool.execute(_INSERT, *of_tenant, ids, instants, [reason] * len(at))
@@ -117,7 +117,7 @@ async def test_long_range_is_counted_in_steps_and_kept(
 
 async def test_kept_figures_equal_counted_ones(running: Installation, acme: Caller) -> None:
     session, now = await session_of(running, acme, live=True), now_of(running)
-    chosen = random.Random(7)  # noqa: S311
+    chosen = random.Random(7)
     for reason, currency in ((None, "EUR"), (None, "USD"), ("insufficient_funds", "EUR")):
         at = [now - chosen.randrange(3_500) for _ in range(40)]
         await decide(running, session, at, reason, currency=currency, latency_ms=chosen.randrange(1, 900))
