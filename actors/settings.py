@@ -34,11 +34,9 @@ MASTER_KEY_BYTES = 32
 # Variables of the test suite, the benchmarks and the chaos runs.
 _FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
 
-PATH_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
-"""A path prefix of a proxy, without a slash at its end."""
-
-OWN_PATHS = ("v1", "console", "docs", "problems", "healthz")
-"""First segments of the API's paths, with which a prefix must not begin."""
+OWN_PATHS = ("/v1", "/console", "/docs", "/problems", "/healthz")
+"""Paths of the API, with which the prefix of a proxy must not begin."""
+_PATH_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
 _WRITABLE = "target_session_attrs=read-write"
 
@@ -257,10 +255,8 @@ class Settings(BaseSettings):
     @classmethod
     def _prefix(cls, value: str) -> str:
         prefix = value.rstrip("/")
-        if prefix and not PATH_PREFIX.fullmatch(prefix):
-            raise ValueError("must be a path like /cards")
-        if prefix.split("/", 2)[1:2] and prefix.split("/", 2)[1] in OWN_PATHS:
-            raise ValueError(f"must not begin with a path of the API: {', '.join(OWN_PATHS)}")
+        if prefix and not is_path_prefix(prefix):
+            raise ValueError(f"must be a path like /cards, and must not begin with {', '.join(OWN_PATHS)}")
         return prefix
 
     @field_validator("tls_key_file")
@@ -357,6 +353,12 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
         for name in environ
         if name.startswith(PREFIX) and name not in known and not name.startswith(_FOREIGN_PREFIXES)
     )
+
+
+def is_path_prefix(text: str) -> bool:
+    """Whether a proxy may serve the API under the path prefix ``text``, which has no slash at its end."""
+    own = any(text == each or text.startswith(f"{each}/") for each in OWN_PATHS)
+    return not own and _PATH_PREFIX.fullmatch(text) is not None
 
 
 def _present(secret: SecretStr | None, name: str) -> str:

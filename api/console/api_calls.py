@@ -132,7 +132,7 @@ class ConsoleApi:
             headers.append((b"content-type", b"application/json"))
         if key is not None:
             headers.append((b"idempotency-key", key.encode()))
-        scope = {
+        return {
             "type": "http",
             "asgi": outer["asgi"],
             "http_version": outer["http_version"],
@@ -141,7 +141,7 @@ class ConsoleApi:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
-            "root_path": "",
+            PREFIX: outer.get(PREFIX, ""),
             "headers": headers,
             "client": outer["client"],
             "server": outer["server"],
@@ -149,7 +149,6 @@ class ConsoleApi:
             SESSION_CALLER: self._caller,
             ARRIVED: True,
         }
-        return scope | ({PREFIX: outer[PREFIX]} if PREFIX in outer else {})
 
 
 class Download(Response):

@@ -16,12 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.ids import new_id
 from actors.log import TRACE
-from actors.settings import PATH_PREFIX
+from actors.settings import is_path_prefix
 from actors.source_address import Network, is_trusted
 from api.http.counts import CLIENT_GONE, RestCounts
 from api.http.faults import refusal_of
 from api.http.problems import Refusal, problem_response
-from api.http.scope import ARRIVED, OPERATION, PREFIX, REQUEST_ID, TENANT
+from api.http.scope import ARRIVED, OPERATION, PREFIX, REQUEST_ID, SESSION_CALLER, TENANT
 from api.http.security_headers import HSTS, SECURITY_HEADERS
 
 NO_STORE: Final = (b"cache-control", b"no-store")
@@ -99,8 +99,8 @@ class Boundary:
     def _read_proxy(self, scope: Scope) -> None:
         """Take scheme and path prefix from a trusted proxy: clients used them to reach the proxy. The prefix
         of the setting is stripped where the proxy has left it."""
-        if PREFIX in scope:
-            return  # a call in process
+        if SESSION_CALLER in scope:
+            return  # a call in process: the outer request has passed here
         prefix, path = self._root_path, scope["path"]
         if prefix and (path == prefix or path.startswith(f"{prefix}/")):
             scope["path"] = path[len(prefix) :] or "/"
@@ -111,7 +111,7 @@ class Boundary:
                     scope["scheme"] = value.decode()
                 elif name == b"x-forwarded-prefix":
                     given = value.decode("latin-1").rstrip("/")
-                    prefix = given if PATH_PREFIX.fullmatch(given) else prefix
+                    prefix = given if is_path_prefix(given) else prefix
         scope[PREFIX] = prefix
 
 

@@ -5,53 +5,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.async_api import Page, expect
-from tests.support.api.console.pages import check_page
+from playwright.async_api import expect
+from tests.support.api.console.pages import check_page, sign_in_as
 
+from tests.support.api.console.people import person
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 
-SIZES = ({"width": 390, "height": 844}, {"width": 1280, "height": 900})
-
-
-async def sign_in(page: Page, address: str, caller: Caller) -> None:
-    await page.goto(f"{address}/console")
-    await page.get_by_label("Client id").fill(caller.credentials.client_id)
-    await page.get_by_label("Client secret").fill(caller.credentials.client_secret)
-    await page.keyboard.press("Enter")
-    await page.locator("#panels h2").first.wait_for()
-
-
-async def look(page: Page) -> None:
-    """Check the open page in both sizes and both schemes."""
-    for size in SIZES:
-        await page.set_viewport_size(size)  # type: ignore[arg-type]
-        for scheme in ("light", "dark"):
-            await page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
-            await check_page(page)
-
-
 if chromium():
 
     async def test_people_work_with_transactions_and_cards_by_keyboard(
-        running: Installation, acme: Caller, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
+        me = await person(running, tenant, role="admin", reveal=True)
         card = await acme.funded_card(controls=[{"kind": "per_day_amount_cap", "amount": "500.00"}])
         await acme.endpoint()
         spend = await acme.spend(card, "12.00", merchant_name="First")
         await acme.spend(card, "999.00")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page, console = visit.page, f"{address}/console"
-            await sign_in(page, address, acme)
+            await sign_in_as(page, address, me)
 
             # The charts, drawn from the figures of each range.
             await expect(page.locator("#approved")).to_have_text("1")
             await page.locator("#chart-decisions canvas").wait_for()
             await expect(page.locator("#reasons")).to_contain_text("insufficient funds")
-            await look(page)
+            await check_page(page, "home")
             await page.get_by_role("link", name="90d", exact=True).focus()
             await page.keyboard.press("Enter")
             await expect(page.get_by_role("link", name="90d", exact=True)).to_have_attribute(
@@ -69,7 +51,7 @@ if chromium():
             await acme.spend(card, "1.00", merchant_name="Third")
             await expect(rows).to_have_count(3)
             await expect(page.locator(":focus")).to_have_text("First")
-            await look(page)
+            await check_page(page, "transactions")
             await page.get_by_role("button", name="Pause").focus()
             await page.keyboard.press("Enter")
             await expect(page.locator("#tail-state")).to_contain_text("Paused")
@@ -84,14 +66,14 @@ if chromium():
             await page.get_by_role("button", name="Replay").focus()
             await page.keyboard.press("Enter")
             await expect(page.locator("#replay")).to_contain_text("byte for byte")
-            await look(page)
+            await check_page(page, "transaction")
             await page.goto(f"{console}/cards/{card['id']}/evaluate?transaction_id={spend['transaction_id']}")
             await expect(page.locator("#outcome")).to_contain_text("approved")
-            await look(page)
+            await check_page(page, "evaluate")
 
             # A spend, freezing and unfreezing.
             await page.goto(f"{console}/cards/{card['id']}/spend")
-            await look(page)
+            await check_page(page, "spend")
             await page.get_by_label("Amount in EUR").fill("3.00")
             await page.keyboard.press("Enter")
             await expect(page.get_by_role("status").first).to_have_text("Approved: 3.00 EUR.")
@@ -100,11 +82,11 @@ if chromium():
             await page.keyboard.press("Enter")
             await expect(page.locator("#freeze")).to_be_visible()
             await page.locator("#freeze-reason").fill("asked by phone")
-            await check_page(page)
+            await check_page(page, "freeze")
             await page.keyboard.press("Enter")
             await expect(page.get_by_role("button", name="Unfreeze")).to_be_visible()
             await expect(page.locator("#main")).to_contain_text("asked by phone")
-            await look(page)
+            await check_page(page, "card-frozen")
 
             for path in (
                 f"/cards/{card['id']}/controls",
@@ -118,7 +100,7 @@ if chromium():
                 f"/cardholders/{card['cardholder_id']}",
             ):
                 await page.goto(f"{console}{path}")
-                await look(page)
+                await check_page(page, path.strip("/").partition("?")[0].replace("/", "-").replace(card["id"], "card"))
             refused = [each for each in visit.messages if "400 (Bad Request)" not in each]
             assert refused == []
             assert {url.startswith(console) for url in visit.addresses} == {True}

@@ -16,9 +16,10 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 async def opened(page: Page, address: str, caller: Caller) -> None:
     """Open the console and sign in through its form."""
     await page.goto(f"{address}/console")
+    await page.get_by_text("Use an API client").click()
     await page.get_by_label("Client id").fill(caller.credentials.client_id)
     await page.get_by_label("Client secret").fill(caller.credentials.client_secret)
-    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_role("button", name="Sign in as the client").click()
     await page.locator("#panels h2").first.wait_for()
 
 
@@ -30,7 +31,7 @@ if chromium():
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             await opened(visit.page, address, acme)
             await visit.page.context.clear_cookies()
-            await visit.page.get_by_label("Client id").wait_for()
+            await visit.page.get_by_label("E-mail address").wait_for()
 
     async def test_documentation_works_under_its_content_policy(
         running: Installation, tmp_path: Path
