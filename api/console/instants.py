@@ -19,7 +19,7 @@ def entered_instant(text: str | None, zone: str) -> str | None:
 
 
 def field_value(instant: str | None, zone: str) -> str:
-    """The value of a ``datetime-local`` field that shows ``instant`` in ``zone``; empty without an instant."""
+    """The value of a ``datetime-local`` field for ``instant`` in ``zone``; empty without an instant."""
     if not instant:
         return ""
     try:

@@ -45,7 +45,7 @@ def timeline(
     """All steps, oldest first. Within an instant: the history, then the ledger, then the events."""
     steps = [
         *(_history(transaction, each, first=not index) for index, each in enumerate(transaction["events"])),
-        *_transfers(transaction, entries),
+        *_transfers(entries),
         *(_event(each) for each in reversed(events)),
     ]
     # The sort is stable, and instants of the API sort as texts.
@@ -75,7 +75,7 @@ def _history(transaction: dict[str, Any], event: dict[str, Any], *, first: bool)
     )
 
 
-def _transfers(transaction: dict[str, Any], entries: Sequence[dict[str, Any]]) -> list[Step]:
+def _transfers(entries: Sequence[dict[str, Any]]) -> list[Step]:
     """One step for each transfer: its debit and its credit."""
     transfers: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:

@@ -1,5 +1,5 @@
-"""Figures of the console's charts: decisions, amounts, reasons, latencies and stand-in, from 5 minutes to 90 days.
+"""Figures of the console's charts: decisions, amounts, reasons, latencies and stand-in.
 
-Short ranges are counted from the tables. Long ranges are read from slots of five minutes, which are counted
-once and kept (``kept``).
+They cover the last 5 minutes to 90 days. Short ranges are counted from the tables. Long ranges are read from
+slots of five minutes, which are counted once and kept (``kept``).
 """

@@ -1,7 +1,7 @@
 """Counts of decisions in slots, from the tables of transactions, simulations and stand-ins.
 
-The instant of a decision is the one in its id, which the edge assigns when the message arrives: an index range
-of ids is then a range of time, and a slot is complete soon after its end.
+The instant of a decision is the one in its id, which the edge assigns when the message arrives. So an index
+range of ids is a range of time, and a slot is complete soon after its end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ON_THE_WIRE: Final = f"""
 """
 # Live mode: from the arrival of a message at the edge to the decision.
 _TO_THE_DECISION: Final = """
-    SELECT slot, 'latency', bucket::text, sum(number), 0 FROM decided GROUP BY 1, 2, 3
+    SELECT slot, 'latency', bucket::text, sum(number)::bigint, 0 FROM decided GROUP BY 1, 2, 3
 """
 _COUNT: Final = f"""
     WITH {_DECIDED}
@@ -71,7 +71,7 @@ _COUNT: Final = f"""
            coalesce(sum(amount_minor), 0)::bigint AS amount_minor
     FROM decided WHERE decline_reason IS NULL GROUP BY 1, 2, 3
     UNION ALL
-    SELECT slot, 'declined', decline_reason, sum(number), 0
+    SELECT slot, 'declined', decline_reason, sum(number)::bigint, 0
     FROM decided WHERE decline_reason IS NOT NULL GROUP BY 1, 2, 3
     UNION ALL
     SELECT {_slot_of("floor(extract(epoch FROM s.decided_at))::bigint")}, 'stand_in', s.decision, count(*), 0
@@ -81,9 +81,10 @@ _COUNT: Final = f"""
     UNION ALL {{latency}}
 """
 _COUNTS: Final = {
-    live: _COUNT.format(latency=latency)
-    for live, latency in ((False, _ON_THE_WIRE), (True, _TO_THE_DECISION))
+    False: _COUNT.format(latency=_ON_THE_WIRE),
+    True: _COUNT.format(latency=_TO_THE_DECISION),
 }
+"""By mode: whether it is live."""
 _BOUNDARY: Final = f"""
     SELECT {_ms_of("t.id")} / 1000 FROM transactions t
     WHERE t.tenant_id = $1 AND t.live = $2 AND t.id >= $3::uuid AND t.id < $4::uuid

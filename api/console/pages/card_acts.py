@@ -1,7 +1,7 @@
 """Actions on a card: its state, its replacement, its controls, a load in test mode, and a reveal session.
 
-Each is an operation of the API, with its permission and its entry in the audit log. The key of the form is its
-idempotency key, so a form that is sent twice acts once.
+Each is an operation of the API, with its permission and its entry in the audit log. The key of the form is
+its idempotency key, so a form that is sent twice acts once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ControlRow(NamedTuple):
     """Values separated by commas, an amount, or a number."""
 
 
-# --- state and replacement -----------------------------------------------------------------------------------
+# --- state and replacement ------------------------------------------------------------------------------
 
 
 async def change_state(request: Request, view: View) -> Response:
@@ -80,7 +80,7 @@ async def _replacement_form(view: View, card_id: str, problem: Problem | None = 
     )
 
 
-# --- controls ------------------------------------------------------------------------------------------------
+# --- controls -------------------------------------------------------------------------------------------
 
 
 async def controls(request: Request, view: View) -> Response:
@@ -147,7 +147,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= len(str(2**31))
 
 
-# --- money and reveal ----------------------------------------------------------------------------------------
+# --- money and reveal -----------------------------------------------------------------------------------
 
 
 async def load_form(request: Request, view: View) -> Response:

@@ -21,11 +21,12 @@ STEPS_MAX = 200
 
 _INSERT = """
     INSERT INTO transactions (
-        id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, currency, requested_minor,
-        approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason, created_at, updated_at, day,
-        remainder_minor)
-    SELECT id, $1, $2, id, id, id, 1, 'purchase', 'pending', $3, 100, CASE WHEN reason IS NULL THEN 100 ELSE 0 END,
-        0, 0, 0, reason, decided_at, decided_at, '2026-11-21', 0
+        id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, currency,
+        requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason,
+        created_at, updated_at, day, remainder_minor)
+    SELECT id, $1, $2, id, id, id, 1, 'purchase', 'pending', $3,
+        100, CASE WHEN reason IS NULL THEN 100 ELSE 0 END, 0, 0, 0, reason,
+        decided_at, decided_at, '2026-11-21', 0
     FROM unnest($4::uuid[], $5::timestamptz[], $6::text[]) AS given (id, decided_at, reason)
 """
 
