@@ -46,7 +46,7 @@ def timeline(
     steps = [
         *(_history(transaction, each, first=not index) for index, each in enumerate(transaction["events"])),
         *_transfers(entries),
-        *(_event(each) for each in reversed(events)),
+        *(_event(each) for each in sorted(events, key=_is_effect)),
     ]
     # The sort is stable, and instants of the API sort as texts.
     return sorted(steps, key=lambda step: step.at)
@@ -99,6 +99,11 @@ def _transfers(entries: Sequence[dict[str, Any]]) -> list[Step]:
             )
         )
     return steps
+
+
+def _is_effect(event: dict[str, Any]) -> bool:
+    """Events of one instant are in no order; the decision comes before its effects."""
+    return event["type"] != "authorization.decided"
 
 
 def _event(event: dict[str, Any]) -> Step:

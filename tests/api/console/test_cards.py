@@ -114,11 +114,12 @@ async def test_controls_are_edited_as_rows(running: Installation, acme: Caller) 
         }
         page = (await browser.follow(await browser.post(path, rows))).text
         assert "The controls of the card are changed" in page
+        # In the order of evaluation.
         expected = [
-            {"kind": "per_txn_cap", "amount": "60.00"},
             {"kind": "mcc_allow", "values": ["5411", "5812"]},
-            {"kind": "per_day_cap", "count": 3},
             {"kind": "country_deny", "values": ["FR"]},
+            {"kind": "per_txn_cap", "amount": "60.00"},
+            {"kind": "per_day_cap", "count": 3},
         ]
         assert (await acme.get(f"/v1/cards/{card['id']}"))["controls"] == expected
         # Each bad row is named; nothing has changed, and what was entered stays.

