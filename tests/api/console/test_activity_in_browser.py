@@ -24,7 +24,7 @@ if chromium():
         card = await acme.funded_card(controls=[{"kind": "per_day_amount_cap", "amount": "500.00"}])
         await acme.endpoint()
         spend = await acme.spend(card, "12.00", merchant_name="First")
-        await acme.spend(card, "999.00")
+        await acme.spend(card, "450.00")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page, console = visit.page, f"{address}/console"
             await sign_in_as(page, address, me)
