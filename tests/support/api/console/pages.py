@@ -39,7 +39,8 @@ async def check_page(page: Page, name: str = "page") -> None:
         for scheme in ("light", "dark"):
             await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
             where = f"{name}, {width} px, {scheme}"
-            assert await violations(page) == [], where
+            found = await violations(page)
+            assert not found, f"{where}: {found}"
             widest = await page.evaluate("document.documentElement.scrollWidth")
             assert widest <= width, f"{where}: {widest} px wide"
             await _picture(page, f"{name}-{width}-{scheme}")
