@@ -37,6 +37,8 @@ class Step(NamedTuple):
     tone: str = "neutral"
     event_id: str | None = None
     transfer_id: str | None = None
+    until: str | None = None
+    """When a hold expires."""
 
 
 def timeline(
@@ -108,11 +110,7 @@ def _is_effect(event: dict[str, Any]) -> bool:
 
 def _event(event: dict[str, Any]) -> Step:
     data = event["data"]
-    detail = None
-    if event["type"] == "ledger.hold.created":
-        detail = f"expires {data['expires_at']}"
-    elif "available" in data:
-        detail = f"available {data['available']}"
+    detail = f"available {data['available']}" if "available" in data else None
     return Step(
         event["created_at"],
         "event",
@@ -121,4 +119,5 @@ def _event(event: dict[str, Any]) -> Step:
         data.get("asset") or data.get("currency"),
         detail,
         event_id=event["id"],
+        until=data.get("expires_at"),
     )

@@ -48,7 +48,7 @@ assert all(each.from_tables or each.slot_seconds % CONSOLE_KEPT_SLOT_SECONDS == 
 
 
 class Window(NamedTuple):
-    """The slots of a chart: the begin of the first and the end of the last (Unix seconds), and their length."""
+    """The slots of a chart: the begin of the first, the end of the last (Unix seconds), and their length."""
 
     begin: int
     end: int

@@ -4,6 +4,8 @@
 (() => {
   const SOON_MS = 1000;
   const HEIGHT = 180;
+  // Distances between marks of an axis that counts.
+  const WHOLE = [1, 2, 5].flatMap((step) => Array.from({ length: 10 }, (_each, power) => step * 10 ** power)).sort((a, b) => a - b);
 
   // --- charts ---------------------------------------------------------------------------------------------
 
@@ -57,6 +59,7 @@
       bars(labels[0], "--good", (value) => whole(value)),
     ],
     least: 1,
+    incrs: WHOLE,
   });
 
   const described = () => [
@@ -99,7 +102,7 @@
           [60, "{HH}:{mm}", null, null, null, null, null, null, 1],
           [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
         ] }),
-        axis({ size: 52, values: (_chart, ticks) => ticks.map(short) }),
+        axis({ size: 52, values: (_chart, ticks) => ticks.map(short), ...(chart.incrs && { incrs: chart.incrs }) }),
       ],
       scales: { y: { range: (_chart, _min, max) => [0, Math.max(chart.least, (max ?? 0) * 1.1)] } },
     };
