@@ -50,6 +50,9 @@
     value: (_chart, value) => show(value),
   });
 
+  const sum = (values) => values.reduce((total, value) => total + (value ?? 0), 0);
+  const most = (values) => (values.every((value) => value === null) ? null : Math.max(...values));
+
   // Bars of two series on top of each other: the sum behind, the first in front.
   const stacked = (id, labels, first, second) => ({
     id,
@@ -58,6 +61,7 @@
       bars(labels[1], "--bad", (_value, index) => whole(index === null ? null : second[index])),
       bars(labels[0], "--good", (value) => whole(value)),
     ],
+    told: `${whole(sum(first))} ${labels[0]}, ${whole(sum(second))} ${labels[1]}`,
     least: 1,
     incrs: WHOLE,
   });
@@ -70,12 +74,14 @@
       series: Object.keys(figures.amounts).map((currency, index) =>
         line(currency, ["--accent", "--good", "--warn"][index % 3], money),
       ),
+      told: Object.entries(figures.amounts).map(([currency, values]) => `${money(sum(values))} ${currency}`).join(", "),
       least: 1,
     },
     {
       id: "chart-latency",
       data: [figures.p50_ms, figures.p99_ms],
       series: [line("p50", "--accent", oneDigit), line("p99", "--warn", oneDigit)],
+      told: `p50 up to ${oneDigit(most(figures.p50_ms))} ms, p99 up to ${oneDigit(most(figures.p99_ms))} ms`,
       least: 1,
     },
     stacked(
@@ -107,15 +113,8 @@
       scales: { y: { range: (_chart, _min, max) => [0, Math.max(chart.least, (max ?? 0) * 1.1)] } },
     };
     charts.set(chart.id, new uPlot(options, [figures.at, ...chart.data], place));
-    place.setAttribute("aria-label", `${place.dataset.label}: ${told(chart)}`);
+    place.setAttribute("aria-label", `${place.dataset.label}: ${chart.told || "none"}`);
   };
-
-  const told = (chart) =>
-    chart.series
-      .map((series, index) => `${series.label} ${series.value(null, last(chart.data[index]), 0, lastIndex(chart.data[index]))} at the end`)
-      .join(", ") || "no data";
-  const lastIndex = (values) => values.findLastIndex((value) => value !== null);
-  const last = (values) => values[lastIndex(values)] ?? null;
 
   const drawAll = () => {
     if (figures) for (const chart of described()) draw(chart);

@@ -34,7 +34,7 @@ if chromium():
             await page.locator("#chart-decisions canvas").wait_for()
             await expect(page.locator("#reasons")).to_contain_text("insufficient funds")
             await expect(page.locator("#chart-decisions")).to_have_attribute(
-                "aria-label", "Decisions: declined 1 at the end, approved 1 at the end"
+                "aria-label", "Decisions: 1 approved, 1 declined"
             )
             await check_page(page, "home")
             range_ = page.get_by_role("link", name="90d", exact=True)
