@@ -22,7 +22,6 @@ if chromium():
     ) -> None:
         me = await person(running, tenant, role="admin")
         card = await acme.funded_card()
-        await acme.endpoint()
         await acme.spend(card, "12.00", merchant_name="First")
         await acme.spend(card, "450.00")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
@@ -59,8 +58,19 @@ if chromium():
             await expect(page.locator("#tail-state")).to_contain_text("Paused")
             await page.keyboard.press("Enter")
             await expect(page.locator("#tail-state")).to_contain_text("Live")
+            assert visit.messages == []
+            assert {url.startswith(console) for url in visit.addresses} == {True}
 
-            # A transaction, its replay, and its decision now.
+    async def test_people_understand_a_transaction_by_keyboard(
+        running: Installation, acme: Caller, tenant: str, tmp_path: Path
+    ) -> None:
+        me = await person(running, tenant, role="admin")
+        await acme.endpoint()
+        await acme.spend(await acme.funded_card(), "12.00", merchant_name="First")
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            page = visit.page
+            await sign_in_as(page, address, me)
+            await page.goto(f"{address}/console/transactions")
             await page.get_by_role("link", name="First").focus()
             await page.keyboard.press("Enter")
             await expect(page.locator("h1")).to_have_text("First")
@@ -74,7 +84,6 @@ if chromium():
             await expect(page.locator("#outcome")).to_contain_text("approved")
             await check_page(page, "evaluate")
             assert visit.messages == []
-            assert {url.startswith(console) for url in visit.addresses} == {True}
 
     async def test_people_act_on_a_card_by_keyboard(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
