@@ -16,7 +16,20 @@ from api.access.oauth import TokenEndpoint
 from api.access.rate_limits import RateLimits
 from api.console import templating
 from api.console.api_calls import PageProblem
-from api.console.pages import account, audit_log, cards, home, search, users
+from api.console.pages import (
+    account,
+    accounts,
+    audit_log,
+    card_acts,
+    cardholders,
+    cards,
+    home,
+    search,
+    transaction,
+    transactions,
+    tries,
+    users,
+)
 from api.console.sessions import Sessions
 from api.console.sign_in import SignIn, read_form
 from api.console.templating import HEADERS, NO_STORE, PATH, Addresses, media_type_of, static_files
@@ -29,7 +42,13 @@ from api.users.passwords import Passwords
 
 PAGE_MODULES: Final = (
     home,
+    transactions,
+    transaction,
     cards,
+    card_acts,
+    tries,
+    cardholders,
+    accounts,
     audit_log,
     users,
     search,

@@ -10,21 +10,27 @@ from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from api.database.pool import fetch_row
+from api.database.pool import fetch, fetch_row
 from api.http.answers import json_response
 from api.http.fields import Id, Instant, example, separated, shown_instant
 from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.http.validation import View, broken
-from api.operations.call import PathId, ReadCall
+from api.operations.call import Call, PathId, ReadCall
 from api.operations.pagination import WindowQuery, page, page_model
 from api.operations.route import new_router
+from engine.ids import Derived, derive
 from engine.limits import EVENT_RETENTION_DAYS
 from engine.webhooks.catalogue import CATALOGUE
 
 router = new_router("Events")
 
 _SELECT: Final = "SELECT r.id::text, r.type, r.created_at, r.data FROM events r"
+_COMMANDS: Final = """
+    SELECT command::json ->> 'id' AS id FROM journal
+    WHERE authorization_id = $1::uuid AND kind <> 'authorize'
+"""
+_OF_COMMAND: Final = (Derived.EVENT_FIRST, Derived.EVENT_SECOND, Derived.EVENT_THIRD, Derived.EVENT_FOURTH)
 EVENT_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
 _FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND {EVENT_KEPT}"
 
@@ -49,6 +55,8 @@ class EventsQuery(WindowQuery):
         | None
     ) = None
     """Event types, separated by commas."""
+    authorization_id: Id | None = None
+    """The transaction that the events are about: decisions, holds and postings of its whole life."""
 
 
 class EventView(View):
@@ -68,17 +76,27 @@ async def list_events(query: Annotated[EventsQuery, Query()], call: ReadCall) ->
 
     Events are kept for 30 days.
     """
+    filters = {"r.id = ANY (?::uuid[])": await _ids_of_life(call, query), **query.around_window}
     return await page(
         call.services,
         call.caller,
         query,
         table="events",
         select=_SELECT,
-        filters=query.around_window,
+        filters=filters,
         scanned={"r.type = ANY(?::text[])": query.types, **query.window},
         show=_show,
         always=EVENT_KEPT,
     )
+
+
+async def _ids_of_life(call: Call, query: EventsQuery) -> list[str] | None:
+    """The ids that events about the given transaction can have: ids of events derive from their commands."""
+    if query.authorization_id is None:
+        return None
+    rows = await fetch(call.services.pool, _COMMANDS, query.authorization_id)
+    commands = [query.authorization_id, *(row["id"] for row in rows)]
+    return [derive(id_, kind) for id_ in commands for kind in _OF_COMMAND]
 
 
 @router.get("/v1/events/{id}", response_model=EventView, responses=refusals("not-found"))

@@ -8,20 +8,24 @@ CONSOLE_FORM_FIELDS_MAX: Final = 2_000
 """Fields of a form of the console; the longest is the editor of authorization rules."""
 CONSOLE_SESSION_HOURS: Final = 12
 """Lifetime of a console session."""
-CONSOLE_WINDOW_SECONDS: Final = 300
-"""Period that the panels show."""
-CONSOLE_SLOT_SECONDS: Final = 5
-"""Period of one point of the chart."""
-CONSOLE_DECISIONS_MAX: Final = 10_000
-"""Decisions of the window; with more than 33 a second, only the newest."""
-CONSOLE_SIMULATIONS_MAX: Final = 1_000
-"""Newest simulations whose latency is shown."""
+CONSOLE_COUNTED_ROWS_MAX: Final = 100_000
+"""Transactions that one request counts for a chart: about 200 ms."""
+CONSOLE_KEPT_SLOT_SECONDS: Final = 300
+"""Slots of figures that are counted once and kept. Stored figures have this length: never change it."""
+CONSOLE_SLOT_DELAY_SECONDS: Final = 120
+"""Age of a slot before it is kept. A decision commits within seconds of its arrival, or not at all."""
 CONSOLE_PROGRAMMES_MAX: Final = 50
 """Programmes on one panel."""
 CONSOLE_DELIVERIES_MAX: Final = 1_000
 """Deliveries of each endpoint."""
-CONSOLE_TRANSACTIONS_MAX: Final = 20
+CONSOLE_TRANSACTIONS_MAX: Final = 10
 """Transactions on one panel."""
+CONSOLE_CSV_ROWS_MAX: Final = 2_000
+"""Rows of the CSV file of a list: twenty requests of the API."""
+CONSOLE_DELIVERY_ENDPOINTS_MAX: Final = 5
+"""Webhook endpoints and events whose deliveries the page of a transaction shows: at most 60 requests of the
+API."""
+CONSOLE_DELIVERY_EVENTS_MAX: Final = 12
 CONSOLE_CURSORS_MAX: Final = 40
 """Pages of a list that lead back one by one; further ones lead to the first page."""
 CONSOLE_NOTICE_CHARS_MAX: Final = 300

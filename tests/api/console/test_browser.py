@@ -6,7 +6,6 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from engine.limits import CONSOLE_TRANSACTIONS_MAX
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
@@ -25,52 +24,6 @@ async def opened(page: Page, address: str, caller: Caller) -> None:
 
 
 if chromium():
-
-    async def test_console_refreshes_itself_from_its_own_origin(
-        running: Installation, acme: Caller, tmp_path: Path
-    ) -> None:
-        card = await acme.funded_card()
-        await acme.spend(card, "1.00", merchant_name="First")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
-            page = visit.page
-            await opened(page, address, acme)
-            rows = page.locator("#newest details")
-            await expect(rows).to_have_count(1)
-            await page.locator("#chart canvas").wait_for()
-            await rows.locator("summary").click()
-            await expect(page.locator("#newest details[open]")).to_contain_text("card_state")
-            # Later transactions appear, and the opened one stays open.
-            await acme.spend(card, "999.00", merchant_name="Second")
-            await expect(rows).to_have_count(2)
-            await expect(page.locator("#newest details[open]")).to_contain_text("First")
-            await expect(page.locator("#reasons")).to_contain_text("insufficient_funds")
-            for scheme, background in (("light", "rgb(246, 247, 249)"), ("dark", "rgb(17, 21, 28)")):
-                await page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
-                await expect(page.locator("body")).to_have_css("background-color", background)
-            assert await visit.value("document.documentElement.scrollWidth <= window.innerWidth")
-            await page.locator("#newest details[open] a").click()
-            await expect(page.locator("h1")).to_contain_text("…")
-            await page.get_by_role("button", name="Sign out").click()
-            await page.get_by_label("E-mail address").wait_for()
-            assert {url.startswith(f"{address}/console") for url in visit.addresses} == {True}
-            assert await visit.value("document.cookie") == ""
-            assert visit.messages == []
-
-    async def test_opened_transaction_stays_when_newer_ones_push_it_out(
-        running: Installation, acme: Caller, tmp_path: Path
-    ) -> None:
-        card = await acme.funded_card("1000.00")
-        await acme.spend(card, "1.00", merchant_name="First")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
-            page = visit.page
-            await opened(page, address, acme)
-            await page.locator("#newest summary").click()
-            for number in range(CONSOLE_TRANSACTIONS_MAX + 1):
-                await acme.spend(card, "1.00", merchant_name=f"Later {number}")
-            last = page.locator("#newest details", has_text=f"Later {CONSOLE_TRANSACTIONS_MAX}")
-            await expect(last).to_have_count(1)
-            await expect(page.locator("#newest details")).to_have_count(CONSOLE_TRANSACTIONS_MAX + 1)
-            await expect(page.locator("#newest details[open]")).to_contain_text("First")
 
     async def test_ended_session_leads_to_the_sign_in_form(
         running: Installation, acme: Caller, tmp_path: Path

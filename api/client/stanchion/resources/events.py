@@ -24,12 +24,22 @@ class Events(Resource[AnyTransport]):
         self,
         *,
         types: Sequence[str] = (),
+        authorization_id: str | None = None,
         from_: str | None = None,
         to: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Call[records.Event]:
-        """All events, or those of the given types in the half-open window from ``from_`` to ``to``."""
-        return Call(query={"types": ",".join(types) or None, "from": from_, "to": to, "limit": page_size})
+        """All events, or those of the given types, about one authorization, in the half-open window from
+        ``from_`` to ``to``."""
+        return Call(
+            query={
+                "types": ",".join(types) or None,
+                "authorization_id": authorization_id,
+                "from": from_,
+                "to": to,
+                "limit": page_size,
+            }
+        )
 
     @operation("GET", "/v1/event-types")
     def types(self) -> Call[builtins.list[records.EventType]]:
