@@ -93,3 +93,47 @@ def _names(value: Any, prefix: str) -> Iterator[str]:
     for part, member in members:
         yield f"{prefix}{part}"
         yield from _names(member, f"{prefix}{part}.")
+
+
+def edited(form: dict[str, Any], act: str) -> bool:
+    """Change ``form`` as the button ``act`` says: ``add:NAME`` appends an empty row to the list of that name,
+    ``remove:NAME.3`` removes its fourth row. Whether it was such a button.
+
+    >>> form = {"when": [{"op": "eq"}]}
+    >>> edited(form, "add:when"), form
+    (True, {'when': [{'op': 'eq'}, {}]})
+    """
+    verb, _, name = act.partition(":")
+    if verb == "add":
+        _add(form, name.split("."))
+    elif verb == "remove":
+        _remove(form, name.split("."))
+    else:
+        return False
+    return True
+
+
+def _add(form: dict[str, Any], parts: list[str]) -> None:
+    parent = _member(form, parts[:-1])
+    if isinstance(parent, dict):
+        listed = parent.setdefault(parts[-1], [])
+        if isinstance(listed, list):
+            # Without rows, the page shows an empty one; the button adds another.
+            listed.extend([{}] if listed else [{}, {}])
+
+
+def _remove(form: dict[str, Any], parts: list[str]) -> None:
+    listed, place = _member(form, parts[:-1]), parts[-1]
+    if isinstance(listed, list) and place.isdecimal() and int(place[:6]) < len(listed):
+        del listed[int(place[:6])]
+
+
+def _member(value: Any, parts: list[str]) -> Any:
+    for part in parts:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part[:6]) < len(value):
+            value = value[int(part[:6])]
+        else:
+            return None
+    return value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
-from api.console.editor.names import DEPTH_MAX, nested, placed, rows, text, texts
+from api.console.editor.names import DEPTH_MAX, edited, nested, placed, rows, text, texts
 from api.http.problems import FieldError
 
 DEEP = ".".join("a" * (DEPTH_MAX + 1))
@@ -51,3 +53,29 @@ def test_members_of_other_types_read_as_empty() -> None:
 def test_error_is_placed_at_the_nearest_field(pointer: str, name: str) -> None:
     form = {"name": "x", "when": [{}, {"value": "x"}]}
     assert placed([FieldError(pointer, "format", "No.")], form) == {name: ["No."]}
+
+
+@pytest.mark.parametrize(
+    ("act", "after"),
+    [
+        ("add:when", {"when": [{"op": "eq", "where": []}, {"op": "in"}, {}]}),
+        ("add:when.0.where", {"when": [{"op": "eq", "where": [{}, {}]}, {"op": "in"}]}),
+        ("remove:when.0", {"when": [{"op": "in"}]}),
+        ("remove:when.2", None),
+        ("remove:when.x", None),
+        ("remove:when", None),
+        ("remove:", None),
+        ("add:when.7.where", None),
+        ("add:when.0.op", None),
+        ("add:name.first", None),
+    ],
+)
+def test_buttons_add_and_remove_rows(act: str, after: object) -> None:
+    form = {"when": [{"op": "eq", "where": []}, {"op": "in"}]}
+    before = deepcopy(form)
+    assert edited(form, act)
+    assert form == (before if after is None else after)
+
+
+def test_other_buttons_leave_the_form() -> None:
+    assert not edited({}, "save")
