@@ -313,7 +313,7 @@ BODY_RECEIPT_SECONDS: Final = 10.0
 """From the end of a request's head to the end of its body."""
 OAUTH_FORM_FIELDS_MAX: Final = 20
 """Fields of a token request's form."""
-CONSOLE_FORM_FIELDS_MAX: Final = 500
+CONSOLE_FORM_FIELDS_MAX: Final = 2_000
 """Fields of a form of the console; the longest ones have a checkbox for each scope or country."""
 SECRET_BYTES: Final = 32
 """Random bytes of a secret that is shown once: client secrets, access and capture tokens, sessions, decision

@@ -22,7 +22,7 @@ from engine.limits import CONSOLE_CURSORS_MAX, CONSOLE_NOTICE_CHARS_MAX
 NOTICE_COOKIE: Final = "stanchion_notice"
 NOTICE_SECONDS: Final = 60
 PAGE_ROWS: Final = 25
-GROUPS: Final = ("", "Cards", "Programmes", "Developers", "Administration")
+GROUPS: Final = ("", "Cards", "Programmes", "Money", "Developers", "Administration")
 """Groups of the navigation, in order."""
 
 
@@ -56,11 +56,12 @@ class Form(dict[str, str]):
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(pairs)
-        self._pairs = pairs
+        self.pairs = pairs
+        """Names and values in the order of the form."""
 
     def all(self, name: str) -> list[str]:
         """Every value of a field, such as those of checkboxes with one name."""
-        return [value for given, value in self._pairs if given == name]
+        return [value for given, value in self.pairs if given == name]
 
     def text(self, name: str) -> str | None:
         """The value without surrounding spaces; ``None`` if it is empty or missing."""

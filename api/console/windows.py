@@ -28,3 +28,12 @@ def days_ago(zone_name: str, now_ms: int, days: int) -> str:
     """The day that was ``days`` days before ``now_ms``."""
     today = to_datetime(now_ms).astimezone(zone(zone_name)).date()
     return (today - timedelta(days=days)).isoformat()
+
+
+def last_instant(end: str) -> str:
+    """The last instant before ``end``, which is in the last day of a window.
+
+    >>> last_instant("2026-07-02T00:00:00.000Z")
+    '2026-07-01T23:59:59.999Z'
+    """
+    return to_text(to_ms(datetime.fromisoformat(end)) - 1)

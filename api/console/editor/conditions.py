@@ -160,7 +160,7 @@ def _subject(condition: Mapping[str, Any]) -> str:
         return _LABELS[condition["attribute"]]
     window = condition["window"]
     when = WINDOW_WORDS.get(window, f"within {window}")
-    return f"{MEASURE_WORDS[condition['measure']]} of the {condition['of']} {when}"
+    return f"{MEASURE_WORDS[condition['measure']]} of the {condition.get('of', 'card')} {when}"
 
 
 def _object(op: str, value: Any) -> str:

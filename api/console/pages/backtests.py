@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -17,8 +17,7 @@ from api.console.editor.rules import JsonError, json_object, json_text
 from api.console.pages.rule_edits import UNSHOWABLE
 from api.console.scopes import PATHS, scope_form, scope_of, scopes_of
 from api.console.view import PageRoute, View
-from api.console.windows import day_window, days_ago
-from engine.instant import to_ms, to_text
+from api.console.windows import day_window, days_ago, last_instant
 from engine.limits import PAGE_LIMIT_MAX
 
 DAYS: Final = 30
@@ -48,7 +47,12 @@ async def backtests(_request: Request, view: View) -> Response:
     """The list of back-tests."""
     found, pager = await view.paged("/v1/backtests")
     return view.html(
-        "backtests/list.html", backtests=found["data"], pager=pager, scopes=await scopes_of(view), paths=PATHS
+        "backtests/list.html",
+        backtests=found["data"],
+        pager=pager,
+        scopes=await scopes_of(view),
+        paths=PATHS,
+        last_instant=last_instant,
     )
 
 
@@ -102,12 +106,14 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
         failure=FAILURES.get(found["failure"] or ""),
         chart=_chart(found["by_day"]),
         share=_share(found["progress"]),
-        last_instant=to_text(to_ms(datetime.fromisoformat(found["to"])) - 1),
+        last_instant=last_instant,
+        change_json=json_text(found["change"]),
         rule_names=await rule_names(view, found),
+        rule_label=rule_label,
         scopes=await scopes_of(view),
         paths=PATHS,
         directions=DIRECTIONS,
-        words={"condition": conditions.in_words, "control": controls.in_words, "controls": controls.WORDS},
+        words={"condition": conditions.in_words, "control": controls.in_words},
         problem=problem,
     )
 
@@ -127,6 +133,14 @@ async def rule_names(view: View, backtest: dict[str, Any]) -> dict[str, str]:
         if isinstance(added, dict):
             names[f"rule:add_rules/{place}"] = f"{added['name']} (new)"
     return names
+
+
+def rule_label(names: Mapping[str, str], rule: str) -> str:
+    """The name of a rule of a trace for people, such as ``No gambling, version 2``."""
+    name, _, version = rule.partition("@")
+    if name not in names:
+        return rule
+    return names[name] if "/" in name else f"{names[name]}, version {version}"
 
 
 async def _rules(view: View) -> list[dict[str, Any]]:
@@ -211,7 +225,7 @@ async def _form_page(view: View, draft: Draft) -> Response:
     }
     # The window's pointers are those of instants; the form has days.
     named = form | {"from": "", "to": ""}
-    rules = await _rules(view)
+    rules = [each for each in await _rules(view) if each["state"] != "retired"]
     return view.html(
         "backtests/editor.html",
         status=200 if problem is None else problem.status,
@@ -221,10 +235,18 @@ async def _form_page(view: View, draft: Draft) -> Response:
         problem=problem,
         faults={} if problem is None else placed(problem.errors, named),
         scopes=await scopes_of(view),
-        rules=[each for each in rules if each["state"] != "retired"],
+        rules=rules,
+        known_versions=[f"{each['id']}@{each['version']}" for each in rules],
+        removable=_removable(rules, removed_rules),
         editor=conditions,
         controls=controls,
     )
+
+
+def _removable(rules: list[dict[str, Any]], chosen: list[str]) -> list[tuple[str, str]]:
+    """The rules that a change can remove, with their names: the active ones, and those that are chosen."""
+    names = {each["id"]: each["name"] for each in rules if each["state"] == "active"}
+    return [*names.items(), *((each, each) for each in chosen if each not in names)]
 
 
 def _chart(by_day: list[dict[str, Any]] | None) -> Any:

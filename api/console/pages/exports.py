@@ -10,7 +10,7 @@ from starlette.responses import Response
 from api.console.api_calls import Problem
 from api.console.editor.names import placed
 from api.console.view import PageRoute, View
-from api.console.windows import day_window, days_ago
+from api.console.windows import day_window, days_ago, last_instant
 from api.exports.columns import ExportKind, Format
 
 ENDED: Final = frozenset({"completed", "failed"})
@@ -55,6 +55,7 @@ async def export(request: Request, view: View) -> Response:
         template,
         export=found,
         ended=found["state"] in ENDED,
+        last_instant=last_instant,
         failure=FAILURES.get(found["failure"] or ""),
         share=min(1.0, found["rows"] / estimated) if estimated else None,
     )
@@ -68,6 +69,7 @@ async def _list(view: View, form: dict[str, str], problem: Problem | None = None
         "exports/list.html",
         status=200 if problem is None else problem.status,
         exports=found["data"],
+        last_instant=last_instant,
         pager=pager,
         form=form,
         problem=problem,

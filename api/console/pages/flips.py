@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.console.pages.backtests import DIRECTIONS, rule_names
+from api.console.pages.backtests import DIRECTIONS, rule_label, rule_names
 from api.console.trace_pairs import side_by_side
 from api.console.view import PageRoute, View
 
@@ -25,6 +25,7 @@ async def flips(request: Request, view: View) -> Response:
         direction=direction,
         directions=DIRECTIONS,
         rule_names=await rule_names(view, backtest),
+        rule_label=rule_label,
         side_by_side=side_by_side,
     )
 

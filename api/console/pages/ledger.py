@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
+from api.console.filtered import listed
 from api.console.view import PageRoute, View
 from api.console.windows import day_window
 
@@ -28,15 +29,16 @@ async def ledger(request: Request, view: View) -> Response:
         "id": given,
         **{name: asked.get(name, "") for name in ("first_day", "last_day")},
     }
-    entries, pager, account = None, None, None
+    entries, pager, account, problem = None, None, None, None
     if given and subject in {name for name, _ in SUBJECTS}:
         window = day_window(view.zone, filters["first_day"], filters["last_day"])
-        found, pager = await view.paged("/v1/ledger-entries", **{subject: given}, **window)
-        entries = found["data"]
+        entries, pager, problem = await listed(view, "/v1/ledger-entries", {subject: given} | window)
         answer = await view.api.get(f"/v1/accounts/{given}") if subject == "account_id" else None
         account = None if isinstance(answer, Problem) else answer
     return view.html(
         "transfers/ledger.html",
+        status=200 if problem is None else problem.status,
+        problem=problem,
         entries=entries,
         pager=pager,
         account=account,

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from api.console.api_calls import Problem
 from api.console.day_chart import day_chart
 from api.console.editor import conditions
+from api.console.filtered import listed
 from api.console.scopes import PATHS, scopes_of
 from api.console.view import PageRoute, View
 from engine.instant import DAY_MS, to_text
@@ -29,11 +30,15 @@ NOTICES: Final = {
 
 async def rules(request: Request, view: View) -> Response:
     """The list of rules."""
-    filters = {name: request.query_params.get(name, "") for name in ("scope_type", "scope_id", "state")}
-    found, pager = await view.paged("/v1/authorization-rules", **filters)
+    filters = {
+        name: request.query_params.get(name, "").strip() for name in ("scope_type", "scope_id", "state")
+    }
+    found, pager, problem = await listed(view, "/v1/authorization-rules", filters)
     return view.html(
         "rules/list.html",
-        rules=found["data"],
+        status=200 if problem is None else problem.status,
+        rules=found,
+        problem=problem,
         pager=pager,
         filters=filters,
         scopes=await scopes_of(view),

@@ -35,7 +35,7 @@ async def settlement(request: Request, view: View) -> Response:
         programme_id=programme_id,
         date=date,
         scopes=scopes,
-        parts=PARTS,
+        parts_of_report=PARTS,
     )
 
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.editor.names import nested, placed, text
+from api.console.filtered import listed
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
 from api.console.windows import day_window
@@ -30,11 +31,13 @@ async def transfers(request: Request, view: View) -> Response:
     asked = request.query_params
     filters = {name: asked.get(name, "").strip() for name in (*_FILTERS, "first_day", "last_day")}
     window = day_window(view.zone, filters["first_day"], filters["last_day"])
-    given = {name: filters[name] for name in _FILTERS}
-    found, pager = await view.paged("/v1/transfers", **given, **window)
+    given = {name: filters[name] for name in _FILTERS} | window
+    found, pager, problem = await listed(view, "/v1/transfers", given)
     return view.html(
         "transfers/list.html",
-        transfers=found["data"],
+        status=200 if problem is None else problem.status,
+        transfers=found,
+        problem=problem,
         pager=pager,
         filters=filters,
         kinds=KINDS,
