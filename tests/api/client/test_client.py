@@ -428,6 +428,8 @@ async def test_stand_in_policy_and_report(running: Installation, acme: Caller) -
         with pytest.raises(InvalidRequestError):
             list(client.programs.stip_activity(programme_id, *window))
         near = (policy["updated_at"], policy["updated_at"].replace("Z", "-01:00"))
+        outages = list(client.programs.outages(programme_id, page_size=1))
+        assert [(each["ended_at"], each["budgets"][0]["used"]) for each in outages] == [(None, "10.00")]
         return list(client.programs.stip_activity(programme_id, *near, page_size=1)), policy["mode"]
 
     decided, mode = await with_client(running, acme, silence)
