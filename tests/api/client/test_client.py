@@ -49,6 +49,7 @@ from api.simulations.loads import LoadView
 from api.simulations.record import SimulationView
 from api.simulations.spends import AcceptanceView
 from api.stand_in.activity import StandInView
+from api.stand_in.outages import BudgetView, OutageView
 from api.stand_in.policy import PolicyInput, PolicyView, TriggersView
 from api.transactions.views import TransactionView
 from api.transfers.inputs import TransferInput
@@ -128,6 +129,8 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.StandInPolicy, PolicyView),
     (records.Triggers, TriggersView),
     (records.StandIn, StandInView),
+    (records.Outage, OutageView),
+    (records.OutageBudget, BudgetView),
     (records.KycCheck, KycCheckView),
     (records.CaptureSession, CaptureSessionView),
     (records.Backtest, BacktestView),
