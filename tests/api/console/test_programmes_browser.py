@@ -1,0 +1,55 @@
+"""The pages of programmes and money in a real browser, if Chromium is installed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from playwright.async_api import expect
+
+from tests.support.api.console.screens import check_screens, opened
+from tests.support.api.delegation import delegated_card, policy
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
+from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
+
+expect.set_options(timeout=MILLISECONDS_MAX)
+
+if chromium():
+
+    async def test_pages_of_programmes_and_money(
+        running: Installation, acme: Caller, tmp_path: Path
+    ) -> None:
+        card = await delegated_card(acme, policy())
+        await acme.spend(card, "25.00", scenario="delegated_timeout")
+        (transfer,) = (await acme.get("/v1/transfers"))["data"]
+        programme = f"/programmes/{card['programme_id']}"
+        today = datetime.now(UTC).date().isoformat()
+        pages = {
+            "programmes": "/programmes",
+            "programme": programme,
+            "programme-form": f"{programme}/edit",
+            "stand-in": f"{programme}/stand-in",
+            "stand-in-policy": f"{programme}/stand-in-policy",
+            "card-products": "/card-products",
+            "card-product": f"/card-products/{card['card_product_id']}",
+            "card-product-form": "/card-products/new",
+            "rules": "/rules",
+            "backtests": "/backtests",
+            "transfers": "/transfers",
+            "transfer": f"/transfers/{transfer['id']}",
+            "transfer-form": "/transfers/new",
+            "ledger": f"/ledger?account_id={card['funding_account_id']}",
+            "settlement": f"/settlement?date={today}",
+            "exports": "/exports",
+        }
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            page = visit.page
+            await opened(page, address, acme, programme)
+            await expect(page.get_by_text("Standing in since")).to_be_visible()
+            for name, path in pages.items():
+                await page.goto(f"{address}/console{path}")
+                await check_screens(visit, name)
+            await page.get_by_role("button", name="Export").click()
+            await expect(page.get_by_role("status")).to_be_visible()
+            assert visit.messages == []
