@@ -124,6 +124,11 @@ def given_rows(form: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     return found
 
 
+def shown_rows(value: Any) -> list[dict[str, Any]]:
+    """The rows of a form as the editor shows them, those that are not filled in included."""
+    return [row | {"where": rows(row.get("where"))} for row in rows(value)]
+
+
 def to_condition(row: Mapping[str, Any]) -> dict[str, Any]:
     """The API's condition of a ``row``."""
     attribute, op = text(row, "attribute"), text(row, "op")

@@ -68,7 +68,7 @@ def texts(form: Mapping[str, Any], name: str) -> list[str]:
 
 def placed(errors: Iterable[FieldError], form: Mapping[str, Any]) -> dict[str, list[str]]:
     """The sentences of a problem's ``errors`` by the name of the field or group of ``form`` that each is
-    about. Those about no field have the name ``""``.
+    about. Those about no field have the name ``""`` and begin with their pointer.
 
     >>> placed([FieldError("/when/0/value/1", "format", "No.")], {"when": [{"value": "1, x"}]})
     {'when.0.value': ['No.']}
@@ -79,7 +79,8 @@ def placed(errors: Iterable[FieldError], form: Mapping[str, Any]) -> dict[str, l
         parts = error.pointer.strip("/").split("/")
         prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
         name = next((prefix for prefix in prefixes if prefix in names), "")
-        found.setdefault(name, []).append(error.detail)
+        pointed = f"{error.pointer[1:]}: " if error.pointer and not name else ""
+        found.setdefault(name, []).append(pointed + error.detail)
     return found
 
 

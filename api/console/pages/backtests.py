@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.day_chart import day_chart
-from api.console.editor import conditions, controls
+from api.console.editor import conditions, controls, names
 from api.console.editor.changes import added_rows, change_form, change_of, rows_show_change
 from api.console.editor.names import edited, nested, placed, text, texts
 from api.console.editor.rules import JsonError, json_object, json_text
@@ -128,19 +128,19 @@ async def cancel(request: Request, view: View) -> Response:
 
 async def rule_names(view: View, backtest: dict[str, Any]) -> dict[str, str]:
     """Names of authorization rules by their names in traces without the version, such as ``rule:ID``."""
-    names = {f"rule:{each['id']}": each["name"] for each in await _rules(view)}
+    found = {f"rule:{each['id']}": each["name"] for each in await _rules(view)}
     for place, added in enumerate(backtest["change"].get("add_rules", ())):
         if isinstance(added, dict):
-            names[f"rule:add_rules/{place}"] = f"{added['name']} (new)"
-    return names
+            found[f"rule:add_rules/{place}"] = f"{added['name']} (new)"
+    return found
 
 
-def rule_label(names: Mapping[str, str], rule: str) -> str:
+def rule_label(known: Mapping[str, str], rule: str) -> str:
     """The name of a rule of a trace for people, such as ``No gambling, version 2``."""
     name, _, version = rule.partition("@")
-    if name not in names:
+    if name not in known:
         return rule
-    return names[name] if "/" in name else f"{names[name]}, version {version}"
+    return known[name] if "/" in name else f"{known[name]}, version {version}"
 
 
 async def _rules(view: View) -> list[dict[str, Any]]:
@@ -219,12 +219,17 @@ async def _form_page(view: View, draft: Draft) -> Response:
     own = own if isinstance(own, dict) else {}
     removed_kinds, removed_rules = texts(own, "remove"), texts(change, "remove_rules")
     form["change"] = {
-        "controls": {"remove": removed_kinds, "add": own.get("add", [])},
-        "add_rules": change.get("add_rules", []),
+        "controls": {"remove": removed_kinds, "add": names.rows(own.get("add"))},
+        "add_rules": [
+            row | {"when": conditions.shown_rows(row.get("when"))}
+            for row in names.rows(change.get("add_rules"))
+        ],
         "remove_rules": removed_rules,
     }
-    # The window's pointers are those of instants; the form has days.
+    # The window's pointers are those of instants; the form has days. JSON has no fields for its members.
     named = form | {"from": "", "to": ""}
+    if draft.json is not None:
+        del named["change"]
     rules = [each for each in await _rules(view) if each["state"] != "retired"]
     return view.html(
         "backtests/editor.html",
@@ -245,8 +250,8 @@ async def _form_page(view: View, draft: Draft) -> Response:
 
 def _removable(rules: list[dict[str, Any]], chosen: list[str]) -> list[tuple[str, str]]:
     """The rules that a change can remove, with their names: the active ones, and those that are chosen."""
-    names = {each["id"]: each["name"] for each in rules if each["state"] == "active"}
-    return [*names.items(), *((each, each) for each in chosen if each not in names)]
+    active = {each["id"]: each["name"] for each in rules if each["state"] == "active"}
+    return [*active.items(), *((each, each) for each in chosen if each not in active)]
 
 
 def _chart(by_day: list[dict[str, Any]] | None) -> Any:

@@ -114,8 +114,9 @@ def _scope_fields(form: dict[str, Any]) -> dict[str, Any]:
 
 async def _editor(view: View, draft: Draft, rule: dict[str, Any] | None) -> Response:
     problem = draft.problem
-    fields = {"name": "", "action": "decline", "reason": "", "state": "draft", "when": []}
-    form = {**fields, "scope": scope_form(None), **draft.form}
+    form = {"name": "", "action": "decline", "reason": "", "state": "draft", **draft.form}
+    form["scope"] = scope_form(None) | _scope_fields(draft.form)
+    form["when"] = conditions.shown_rows(draft.form.get("when"))
     return view.html(
         "rules/editor.html",
         status=200 if problem is None else problem.status,
@@ -124,7 +125,7 @@ async def _editor(view: View, draft: Draft, rule: dict[str, Any] | None) -> Resp
         json=draft.json,
         message=draft.message,
         problem=problem,
-        faults={} if problem is None or draft.json is not None else placed(problem.errors, form),
+        faults={} if problem is None else placed(problem.errors, form if draft.json is None else {}),
         scopes=None if rule else await scopes_of(view),
         states=STATES,
         editor=conditions,

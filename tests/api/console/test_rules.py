@@ -148,7 +148,7 @@ async def test_json_is_the_second_view_of_the_same_rule(running: Installation, a
         page = (await browser.post("/rules/new", {"json": odd, "do": "rows"}, 200)).text
         assert json.loads(_textarea(page))["unknown"] == 1
         page = (await browser.post("/rules/new", {"json": odd, "do": "save"}, 400)).text
-        assert "<code>unknown</code>" in page
+        assert "<li>unknown: There is no such member.</li>" in page
         page = (await browser.post("/rules/new", {"json": "{", "do": "save"}, 200)).text
         assert "not JSON at line 1" in page
         await browser.post("/rules/new", {"json": text, "do": "save"})

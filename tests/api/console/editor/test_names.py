@@ -52,7 +52,8 @@ def test_members_of_other_types_read_as_empty() -> None:
 )
 def test_error_is_placed_at_the_nearest_field(pointer: str, name: str) -> None:
     form = {"name": "x", "when": [{}, {"value": "x"}]}
-    assert placed([FieldError(pointer, "format", "No.")], form) == {name: ["No."]}
+    sentence = "other: No." if pointer == "/other" else "No."
+    assert placed([FieldError(pointer, "format", "No.")], form) == {name: [sentence]}
 
 
 @pytest.mark.parametrize(
