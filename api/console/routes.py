@@ -21,6 +21,7 @@ from api.console import templating
 from api.console.api_calls import PageProblem
 from api.console.pages import (
     audit_log,
+    backtest_form,
     backtests,
     card_products,
     cards,
@@ -53,6 +54,7 @@ PAGE_MODULES: Final = (
     card_products,
     rule_edits,
     rules,
+    backtest_form,
     backtests,
     flips,
     transfers,

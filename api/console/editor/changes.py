@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from api.console.editor import controls
-from api.console.editor.names import rows, text, texts
+from api.console.editor.names import group, rows, text, texts
 from api.console.editor.rules import RULE_MEMBERS, rows_show_conditions, rule_form, rule_of
 from engine.limits import BACKTEST_RULES_MAX
 
@@ -16,8 +16,7 @@ CHANGE_MEMBERS: Final = ("controls", "add_rules", "remove_rules")
 def change_of(form: Mapping[str, Any]) -> dict[str, Any]:
     """The API's change of the fields of a form."""
     change: dict[str, Any] = {}
-    given = form.get("controls")
-    given = given if isinstance(given, Mapping) else {}
+    given = group(form, "controls")
     added = [controls.to_control(row) for row in controls.given_rows(given, "add")]
     members = {"remove": texts(given, "remove"), "add": added}
     if any(members.values()):
@@ -32,8 +31,7 @@ def change_of(form: Mapping[str, Any]) -> dict[str, Any]:
 
 def change_form(change: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a change of the API, which may be malformed."""
-    given = change.get("controls")
-    given = given if isinstance(given, Mapping) else {}
+    given = group(change, "controls")
     added = change.get("add_rules")
     return {
         "controls": {

@@ -54,6 +54,12 @@ def rows(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def group(form: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The fields whose names begin with ``name`` and a dot; none if there is no such group."""
+    value = form.get(name)
+    return value if isinstance(value, dict) else {}
+
+
 def text(form: Mapping[str, Any], name: str) -> str:
     """The text of the field ``name`` without surrounding blanks; empty if there is none."""
     value = form.get(name)

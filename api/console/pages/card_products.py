@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor import controls, names
-from api.console.editor.names import edited, nested, placed, text
+from api.console.editor import controls
+from api.console.editor.names import edited, nested, placed, rows, text
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
 
@@ -90,7 +90,7 @@ async def act(request: Request, view: View) -> Response:
 
 
 async def _form_page(view: View, form: dict[str, Any], problem: Problem | None = None) -> Response:
-    fields = dict.fromkeys(_NAMES, "") | form | {"control_defaults": names.rows(form.get("control_defaults"))}
+    fields = dict.fromkeys(_NAMES, "") | form | {"control_defaults": rows(form.get("control_defaults"))}
     return view.html(
         "card_products/form.html",
         status=200 if problem is None else problem.status,

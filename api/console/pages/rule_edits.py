@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.editor import conditions
-from api.console.editor.names import edited, nested, placed, text
+from api.console.editor.names import edited, group, nested, placed, text
 from api.console.editor.rules import JsonError, json_object, json_text, rows_show_rule, rule_form, rule_of
 from api.console.scopes import scope_form, scope_of, scopes_of
 from api.console.view import PageRoute, View
@@ -82,7 +82,7 @@ def _body(form: dict[str, Any], rule: dict[str, Any] | None) -> dict[str, Any] |
         return Draft(form)
     body = rule_of(form)
     if rule is None:
-        body = {"name": body.pop("name"), "scope": scope_of(_scope_fields(form)), **body}
+        body = {"name": body.pop("name"), "scope": scope_of(group(form, "scope")), **body}
     else:
         body.pop("state", None)
     return Draft(form, json_text(body)) if act == "json" else body
@@ -103,19 +103,14 @@ def _from_json(form: dict[str, Any], given: str, act: str) -> dict[str, Any] | D
 def _refused(form: dict[str, Any], problem: Problem) -> Draft:
     """The editor after a refusal. Empty rows are left out, as they were in the body: so pointers fit."""
     given = form.get("json")
-    rows = {"when": conditions.given_rows(form, "when"), "scope": _scope_fields(form)}
+    rows = {"when": conditions.given_rows(form, "when"), "scope": group(form, "scope")}
     return Draft(form | rows, given if isinstance(given, str) else None, problem)
-
-
-def _scope_fields(form: dict[str, Any]) -> dict[str, Any]:
-    fields = form.get("scope")
-    return fields if isinstance(fields, dict) else {}
 
 
 async def _editor(view: View, draft: Draft, rule: dict[str, Any] | None) -> Response:
     problem = draft.problem
     form = {"name": "", "action": "decline", "reason": "", "state": "draft", **draft.form}
-    form["scope"] = scope_form(None) | _scope_fields(draft.form)
+    form["scope"] = scope_form(None) | group(draft.form, "scope")
     form["when"] = conditions.shown_rows(draft.form.get("when"))
     return view.html(
         "rules/editor.html",

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import nested, placed, text, texts
+from api.console.editor.names import group, nested, placed, text, texts
 from api.console.pages.programmes import whole
 from api.console.view import PageRoute, View
 from engine.instant import DAY_MS, to_text
@@ -88,8 +88,7 @@ def _form(policy: Mapping[str, Any], programme: Mapping[str, Any]) -> dict[str, 
 
 def _policy(form: Mapping[str, Any]) -> dict[str, Any]:
     """The API's policy of the fields."""
-    budget = form.get("max_total_exposure")
-    budget = budget if isinstance(budget, dict) else {}
+    budget = group(form, "max_total_exposure")
     amount, count = text(budget, "amount"), text(form, "max_count_per_day")
     return {
         "mode": text(form, "mode"),
@@ -106,11 +105,8 @@ def _form_page(
     view: View, programme: dict[str, Any], form: dict[str, Any], problem: Problem | None = None
 ) -> Response:
     names = ("mode", "max_amount", "max_count_per_day", "mcc_list", "mcc_list_mode")
-    budget = form.get("max_total_exposure")
     fields = dict.fromkeys(names, "") | {"triggers": []} | form
-    fields["max_total_exposure"] = {"amount": "", "currency": ""} | (
-        budget if isinstance(budget, dict) else {}
-    )
+    fields["max_total_exposure"] = {"amount": "", "currency": ""} | group(form, "max_total_exposure")
     return view.html(
         "programmes/policy.html",
         status=200 if problem is None else problem.status,

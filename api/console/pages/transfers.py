@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import nested, placed, text
+from api.console.editor.names import group, nested, placed, text
 from api.console.filtered import listed
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
@@ -88,8 +88,7 @@ async def new_transfer(request: Request, view: View) -> Response:
 async def create(_request: Request, view: View) -> Response:
     """Post the transfer."""
     form = nested(view.form().pairs)
-    amount = form.get("amount")
-    amount = amount if isinstance(amount, dict) else {}
+    amount = group(form, "amount")
     body: dict[str, Any] = {name: text(form, name) for name in _NAMES if text(form, name)}
     body["amount"] = {name: text(amount, name) for name in ("amount", "currency")}
     body["allow_negative"] = text(form, "allow_negative") == "true"
@@ -100,9 +99,8 @@ async def create(_request: Request, view: View) -> Response:
 
 
 def _form_page(view: View, form: dict[str, Any], problem: Problem | None = None) -> Response:
-    amount = form.get("amount")
     fields = dict.fromkeys(_NAMES, "") | form
-    fields["amount"] = {"amount": "", "currency": ""} | (amount if isinstance(amount, dict) else {})
+    fields["amount"] = {"amount": "", "currency": ""} | group(form, "amount")
     return view.html(
         "transfers/form.html",
         status=200 if problem is None else problem.status,

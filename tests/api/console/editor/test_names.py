@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from api.console.editor.names import DEPTH_MAX, edited, nested, placed, rows, text, texts
+from api.console.editor.names import DEPTH_MAX, edited, group, nested, placed, rows, text, texts
 from api.http.problems import FieldError
 
 DEEP = ".".join("a" * (DEPTH_MAX + 1))
@@ -35,6 +35,7 @@ def test_names_nest(fields: list[tuple[str, str]], expected: object) -> None:
 def test_members_of_other_types_read_as_empty() -> None:
     assert (rows("x"), rows([1, {"a": "b"}])) == ([], [{"a": "b"}])
     assert (text({"a": [1]}, "a"), text({"a": " b "}, "a"), text({}, "a")) == ("", "b", "")
+    assert (group({"a": "b"}, "a"), group({"a": {"b": "c"}}, "a")) == ({}, {"b": "c"})
     assert (texts({"a": "b"}, "a"), texts({"a": ["b", 1]}, "a")) == ([], ["b"])
 
 
