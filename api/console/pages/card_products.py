@@ -64,13 +64,13 @@ async def create(_request: Request, view: View) -> Response:
     form = nested(view.form().pairs)
     if edited(form, text(form, "do")):
         return await _form_page(view, form)
-    rows = controls.given_rows(form, "control_defaults")
+    given = controls.given_rows(form, "control_defaults")
     body: dict[str, Any] = {name: text(form, name) for name in _NAMES if text(form, name)}
     answer = await view.api.post(
-        "/v1/card-products", body | {"control_defaults": [controls.to_control(row) for row in rows]}
+        "/v1/card-products", body | {"control_defaults": [controls.to_control(row) for row in given]}
     )
     if isinstance(answer, Problem):
-        return await _form_page(view, form | {"control_defaults": rows}, answer)
+        return await _form_page(view, form | {"control_defaults": given}, answer)
     return view.redirect(f"/card-products/{answer['id']}", notice="The card product has been created.")
 
 
