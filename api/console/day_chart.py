@@ -57,5 +57,7 @@ def day_chart(
             if height:
                 title = f"{day}: {numbers[place]} {series.replace('_', ' ')}"
                 x = (day - first).days * slot + slot * 0.1
-                bars.append(Bar(series, round(x, 1), round(top, 1), round(slot * 0.8, 1), round(height, 1), title))
+                bars.append(
+                    Bar(series, round(x, 1), round(top, 1), round(slot * 0.8, 1), round(height, 1), title)
+                )
     return DayChart(tuple(bars), first.isoformat(), days[-1].isoformat(), highest)

@@ -155,7 +155,9 @@ def in_words(condition: Mapping[str, Any]) -> str:
     >>> in_words({"attribute": "amount", "op": "gt", "value": "50.00"})
     'amount is above 50.00'
     """
-    words = f"{_subject(condition)} {OP_WORDS[condition['op']]} {_object(condition['op'], condition['value'])}"
+    words = (
+        f"{_subject(condition)} {OP_WORDS[condition['op']]} {_object(condition['op'], condition['value'])}"
+    )
     where = [in_words(each) for each in condition.get("where", ())]
     return f"{words}, counting where {' and '.join(where)}" if where else words
 

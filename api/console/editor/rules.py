@@ -44,9 +44,7 @@ def rule_of(form: Mapping[str, Any], *, always: tuple[str, ...] = ("name", "reas
 def rule_form(rule: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a rule of the API, which may be malformed."""
     form: dict[str, Any] = {
-        name: rule[name]
-        for name in ("name", "action", "reason", "state")
-        if isinstance(rule.get(name), str)
+        name: rule[name] for name in ("name", "action", "reason", "state") if isinstance(rule.get(name), str)
     }
     return form | {"when": [conditions.to_row(each) for each in rows(rule.get("when"))]}
 

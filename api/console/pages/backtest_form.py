@@ -127,8 +127,7 @@ async def _form_page(view: View, draft: Draft) -> Response:
     form["change"] = {
         "controls": {"remove": removed_kinds, "add": rows(own.get("add"))},
         "add_rules": [
-            row | {"when": conditions.shown_rows(row.get("when"))}
-            for row in rows(change.get("add_rules"))
+            row | {"when": conditions.shown_rows(row.get("when"))} for row in rows(change.get("add_rules"))
         ],
         "remove_rules": removed_rules,
     }

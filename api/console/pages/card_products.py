@@ -20,7 +20,16 @@ CHOICES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "kyc_flow": (("", "none"), ("basic", "basic"), ("document", "document"), ("full", "full")),
 }
 """Values with their words."""
-_NAMES: Final = ("programme_id", "name", "network", "currency", "form_factor", "iin", "kyc_flow", "external_ref")
+_NAMES: Final = (
+    "programme_id",
+    "name",
+    "network",
+    "currency",
+    "form_factor",
+    "iin",
+    "kyc_flow",
+    "external_ref",
+)
 
 
 async def card_products(request: Request, view: View) -> Response:

@@ -71,7 +71,9 @@ async def test_backtest_of_a_new_rule_from_the_form_to_its_flips(running: Instal
         assert 'hx-trigger="every 1s"' in page
         assert "Waiting for a free worker." in page
         assert "merchant category (MCC) is one of 7995, 7800-7802" in page
-        assert (await browser.http.get(f"/console{path}/flips")).text.count("The back-test has not ended.") == 1
+        assert (await browser.http.get(f"/console{path}/flips")).text.count(
+            "The back-test has not ended."
+        ) == 1
         await lead_next(running)
         fragment = await browser.http.get(f"/console{path}", headers={"HX-Request": "true"})
         assert fragment.text.lstrip().startswith('<div id="progress">')
@@ -80,7 +82,9 @@ async def test_backtest_of_a_new_rule_from_the_form_to_its_flips(running: Instal
         assert "approved before, now declined: 80.00 EUR" in page
         assert "declined before, now approved: 50.00 EUR" in page
         assert "2</strong><span>recorded decisions, all reproduced" in page
-        assert re.search(r'<rect class="approved_to_declined"[^>]*><title>[0-9-]{10}: 1 approved to declined', page)
+        assert re.search(
+            r'<rect class="approved_to_declined"[^>]*><title>[0-9-]{10}: 1 approved to declined', page
+        )
         assert "No bets (new)" in page
         flips = (await browser.get(f"{path}/flips")).text
         assert flips.count('<details class="flip">') == 2
@@ -108,7 +112,9 @@ async def test_change_of_controls_and_existing_rules(running: Installation, acme
     draft = await acme.post(RULES, rule_of("card", card["id"], name="Fresh"))
     scope, version = f"card:{card['id']}", f"{draft['id']}@1"
     async with visitor(running, acme) as browser:
-        page = (await browser.get("/backtests/new", scope=scope, add=version, remove=active["id"], days="7")).text
+        page = (
+            await browser.get("/backtests/new", scope=scope, add=version, remove=active["id"], days="7")
+        ).text
         assert f'<option value="{version}" selected>Fresh, version 1 (draft)' in page
         assert re.search(rf'value="{active["id"]}" checked', page)
         assert f'name="scope.card" type="text" value="{card["id"]}"' in page
@@ -147,7 +153,10 @@ async def test_problems_are_shown_at_their_fields(running: Installation, acme: C
     async with visitor(running, acme) as browser:
         page = (await browser.post("/backtests/new", form(card), 400)).text
         assert 'id="change-error">The change must name controls or rules.' in page
-        broken = NEW_RULE | {"change.add_rules.0.when.0.value": "bets", "change.controls.add.0.kind": "per_day_cap"}
+        broken = NEW_RULE | {
+            "change.add_rules.0.when.0.value": "bets",
+            "change.controls.add.0.kind": "per_day_cap",
+        }
         broken |= {"change.controls.add.0.value": "many"}
         page = (await browser.post("/backtests/new", form(card) | broken, 400)).text
         assert 'id="change.add_rules.0.when.0.value-error"' in page
@@ -203,9 +212,7 @@ async def test_failed_backtest_says_why(running: Installation, acme: Caller) -> 
         assert "cannot be cancelled" in (await browser.post(path, None, 409)).text
 
 
-async def test_pages_follow_permissions_and_tenants(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_pages_follow_permissions_and_tenants(running: Installation, acme: Caller, tenant: str) -> None:
     card = await acme.funded_card()
     async with visitor(running, acme) as browser:
         path = await created(browser, form(card) | NEW_RULE)

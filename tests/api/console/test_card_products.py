@@ -67,9 +67,7 @@ async def test_problems_are_shown_at_their_fields(running: Installation, acme: C
     assert (await acme.get("/v1/card-products"))["data"] == []
 
 
-async def test_pages_follow_permissions_and_tenants(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_pages_follow_permissions_and_tenants(running: Installation, acme: Caller, tenant: str) -> None:
     programme = await acme.programme()
     product = await acme.product(programme, name="Only Acme")
     path = f"/card-products/{product['id']}"

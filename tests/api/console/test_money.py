@@ -59,7 +59,12 @@ async def test_transfer_is_posted_once_and_reversed(running: Installation, acme:
 async def test_list_of_transfers_is_filtered(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("10.00")
     account_id = card["funding_account_id"]
-    fee = {"account_id": account_id, "kind": "fee", "direction": "debit", "amount": {"amount": "1.25", "currency": "EUR"}}
+    fee = {
+        "account_id": account_id,
+        "kind": "fee",
+        "direction": "debit",
+        "amount": {"amount": "1.25", "currency": "EUR"},
+    }
     await acme.post("/v1/transfers", fee | {"external_ref": "monthly"})
     today = datetime.now(UTC).date()
     tomorrow, later = ((today + timedelta(days=days)).isoformat() for days in (1, 2))
@@ -121,7 +126,9 @@ async def test_settlement_report_of_a_day(running: Installation, acme: Caller) -
         page = (await browser.get("/settlement", date=today)).text
         assert "not over yet" in page
         assert page.count('class="amount">12.00') == 3
-        page = (await browser.get("/settlement", 400, programme_id=card["programme_id"], date="2999-01-01")).text
+        page = (
+            await browser.get("/settlement", 400, programme_id=card["programme_id"], date="2999-01-01")
+        ).text
         assert "has not begun" in page
         await browser.get("/settlement", 404, programme_id=new_id(), date=today)
 
@@ -158,9 +165,7 @@ async def test_export_is_written_and_downloaded(running: Installation, acme: Cal
         assert 'value="2020-01-01"' in page
 
 
-async def test_pages_follow_permissions_and_tenants(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_pages_follow_permissions_and_tenants(running: Installation, acme: Caller, tenant: str) -> None:
     card = await acme.funded_card("10.00")
     (transfer,) = (await acme.get("/v1/transfers"))["data"]
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}

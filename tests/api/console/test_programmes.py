@@ -99,7 +99,11 @@ async def test_stand_in_policy_is_replaced(running: Installation, acme: Caller) 
     kept = await acme.get(f"/v1/programs/{programme['id']}/stip-policy")
     assert kept["triggers"] == {"connection_error": False, "timeout": True, "invalid_response": False}
     assert kept["max_total_exposure"] == {"amount": "200.00", "currency": "EUR"}
-    assert (kept["max_amount"], kept["max_count_per_day"], kept["mcc_list"]) == ("50.00", None, ["7995", "6051"])
+    assert (kept["max_amount"], kept["max_count_per_day"], kept["mcc_list"]) == (
+        "50.00",
+        None,
+        ["7995", "6051"],
+    )
 
 
 async def test_open_outage_and_its_decisions_are_shown(running: Installation, acme: Caller) -> None:
@@ -117,9 +121,7 @@ async def test_open_outage_and_its_decisions_are_shown(running: Installation, ac
         assert f"/console/transactions/{spend['transaction_id']}" in page
 
 
-async def test_pages_follow_permissions_and_tenants(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_pages_follow_permissions_and_tenants(running: Installation, acme: Caller, tenant: str) -> None:
     programme = await acme.programme(name="Only Acme")
     path = f"/programmes/{programme['id']}"
     reader = await running.caller(tenant, scopes=("programs:read",))

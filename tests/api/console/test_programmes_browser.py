@@ -17,9 +17,7 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 
 if chromium():
 
-    async def test_pages_of_programmes_and_money(
-        running: Installation, acme: Caller, tmp_path: Path
-    ) -> None:
+    async def test_pages_of_programmes_and_money(running: Installation, acme: Caller, tmp_path: Path) -> None:
         card = await delegated_card(acme, policy())
         await acme.spend(card, "25.00", scenario="delegated_timeout")
         (transfer,) = (await acme.get("/v1/transfers"))["data"]

@@ -99,7 +99,9 @@ async def test_problem_is_shown_at_its_row(running: Installation, acme: Caller) 
     wrong = {"reason": "No!", "when.0.value": "50.00, 10.00", "when.1.where.0.value": "grocers", "do": "save"}
     # An empty row before the others must not move the problems to other rows.
     empty = {"when.3.attribute": "", "when.3.value": ""}
-    moved = {name.replace("when.", "when.1"): value for name, value in (ROWS | wrong).items() if "when." in name}
+    moved = {
+        name.replace("when.", "when.1"): value for name, value in (ROWS | wrong).items() if "when." in name
+    }
     fields = {name: value for name, value in (ROWS | wrong).items() if "when." not in name} | empty | moved
     fields |= {"scope.choice": "card", "scope.card": card["id"]}
     async with visitor(running, acme) as browser:
@@ -216,9 +218,7 @@ async def test_report_shows_matches_with_a_chart(running: Installation, acme: Ca
         assert "A draft is not evaluated" in (await browser.get(f"/rules/{draft['id']}")).text
 
 
-async def test_pages_follow_permissions_and_tenants(
-    running: Installation, acme: Caller, tenant: str
-) -> None:
+async def test_pages_follow_permissions_and_tenants(running: Installation, acme: Caller, tenant: str) -> None:
     card = await acme.funded_card()
     rule = await acme.post(RULES, rule_of("card", card["id"]))
     path = f"/rules/{rule['id']}"
@@ -248,8 +248,18 @@ async def test_pages_follow_permissions_and_tenants(
 async def test_more_rows_than_a_rule_has_are_refused(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     rows: dict[str, Any] = {f"when.{place}.attribute": "mit" for place in range(40)}
-    rows |= {f"when.{place}.{part}": text for place in range(40) for part, text in (("op", "eq"), ("value", "true"))}
-    fields = {"name": "x", "reason": "too_long", "scope.choice": "card", "scope.card": card["id"], "do": "save"}
+    rows |= {
+        f"when.{place}.{part}": text
+        for place in range(40)
+        for part, text in (("op", "eq"), ("value", "true"))
+    }
+    fields = {
+        "name": "x",
+        "reason": "too_long",
+        "scope.choice": "card",
+        "scope.card": card["id"],
+        "do": "save",
+    }
     async with visitor(running, acme) as browser:
         page = (await browser.post("/rules/new", fields | rows, 400)).text
         assert 'id="when-error"' in page

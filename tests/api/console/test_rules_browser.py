@@ -60,7 +60,9 @@ if chromium():
             # The script offers the operators of the attribute, and an example of its value.
             await page.locator('[name="when.0.attribute"]').select_option("mit")
             assert await page.locator('[name="when.0.op"]').input_value() == "eq"
-            await expect(page.locator('[name="when.0.value"]')).to_have_attribute("placeholder", "true or false")
+            await expect(page.locator('[name="when.0.value"]')).to_have_attribute(
+                "placeholder", "true or false"
+            )
             await fill_condition(page, "when.0", "mcc", "in", "7995")
             await press(page.get_by_role("button", name="Add a condition", exact=True))
             # A new row has the focus, and what was typed stays.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.api.delegation import delegated_card, declare, money, policy, put_policy
+from tests.support.api.delegation import declare, delegated_card, money, policy, put_policy
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 

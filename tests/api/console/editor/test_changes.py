@@ -18,7 +18,8 @@ CHANGE = {
 
 
 @pytest.mark.parametrize(
-    "change", [CHANGE, {}, *({name: value} for name, value in CHANGE.items()), {"controls": {"remove": ["x"]}}]
+    "change",
+    [CHANGE, {}, *({name: value} for name, value in CHANGE.items()), {"controls": {"remove": ["x"]}}],
 )
 def test_change_survives_its_fields(change: dict[str, Any]) -> None:
     assert rows_show_change(change)
@@ -26,7 +27,13 @@ def test_change_survives_its_fields(change: dict[str, Any]) -> None:
 
 
 def test_rules_that_are_not_filled_in_are_left_out() -> None:
-    empty = {"version": "", "name": "", "reason": "", "action": "decline", "when": [{"attribute": "", "op": "eq"}]}
+    empty = {
+        "version": "",
+        "name": "",
+        "reason": "",
+        "action": "decline",
+        "when": [{"attribute": "", "op": "eq"}],
+    }
     assert change_of({"add_rules": [empty, {"version": f"{ID}@1"}]}) == {"add_rules": [f"{ID}@1"]}
 
 

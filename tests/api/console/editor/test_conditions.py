@@ -36,7 +36,10 @@ CONDITIONS: list[tuple[dict[str, Any], str]] = [
     ({"attribute": "mit", "op": "eq", "value": True}, "merchant-initiated is true"),
     ({"attribute": "risk_score", "op": "gte", "value": 80}, "risk score is at least 80"),
     ({"attribute": "card_age_days", "op": "between", "value": [0, 3]}, "card age in days is between 0 and 3"),
-    ({"attribute": "local_time", "op": "between", "value": ["22:00", "06:00"]}, "local time is between 22:00 and 06:00"),
+    (
+        {"attribute": "local_time", "op": "between", "value": ["22:00", "06:00"]},
+        "local time is between 22:00 and 06:00",
+    ),
     ({"attribute": "weekday", "op": "in", "value": ["saturday"]}, "weekday is one of saturday"),
     (
         VELOCITY | {"op": "gt", "value": 3},
@@ -44,7 +47,8 @@ CONDITIONS: list[tuple[dict[str, Any], str]] = [
         " of 5411, 7800-7802",
     ),
     (
-        VELOCITY | {"measure": "amount", "window": "day", "of": "card", "where": [], "op": "gte", "value": "9.50"},
+        VELOCITY
+        | {"measure": "amount", "window": "day", "of": "card", "where": [], "op": "gte", "value": "9.50"},
         "sum of purchases of the card today is at least 9.50",
     ),
 ]
@@ -84,7 +88,11 @@ def test_rows_without_attribute_and_value_are_left_out() -> None:
     form = {
         "when": [
             {"attribute": "", "op": "eq", "value": " "},
-            {"attribute": "velocity", "value": "", "where": [{"attribute": "", "value": ""}, {"attribute": "mcc"}]},
+            {
+                "attribute": "velocity",
+                "value": "",
+                "where": [{"attribute": "", "value": ""}, {"attribute": "mcc"}],
+            },
             {"attribute": "", "value": "7"},
         ]
     }

@@ -14,10 +14,18 @@ from api.console.editor.rules import (
     rule_form,
     rule_of,
 )
-from tests.support.api.authorization_rules import ABOVE_FIFTY, GAMBLING, rule_of as body_of
+from tests.support.api.authorization_rules import ABOVE_FIFTY, GAMBLING
+from tests.support.api.authorization_rules import rule_of as body_of
 
 RULE = body_of("card", "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e", when=[GAMBLING, ABOVE_FIFTY], action="decline")
-VELOCITY = {"attribute": "velocity", "measure": "count", "window": "day", "of": "card", "op": "gt", "value": 3}
+VELOCITY = {
+    "attribute": "velocity",
+    "measure": "count",
+    "window": "day",
+    "of": "card",
+    "op": "gt",
+    "value": 3,
+}
 
 
 def test_rule_survives_its_fields_and_its_json() -> None:
@@ -31,7 +39,9 @@ def test_empty_form_names_the_members_that_a_rule_needs() -> None:
     assert rule_of({"name": "x"}, always=()) == {"name": "x", "when": []}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"a": NaN}', '{"a": 1, "a": 2}', "[" * 5000, '{"a": ' + "9" * 30 + "}"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", '{"a": NaN}', '{"a": 1, "a": 2}', "[" * 5000, '{"a": ' + "9" * 30 + "}"]
+)
 def test_text_that_is_no_json_object_is_refused(text: str) -> None:
     with pytest.raises(JsonError):
         json_object(text)

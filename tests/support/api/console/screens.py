@@ -12,8 +12,8 @@ from typing import Final, Literal
 from urllib.parse import urlencode
 
 from playwright.async_api import Page
-
 from tests.support.api.console.axe import check_page
+
 from tests.support.api.driver import Caller
 from tests.support.api.vision.browser import Visit
 
