@@ -118,6 +118,15 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "get_client": Permission("clients:read", "owner"),
     "revoke_client": Permission("clients:write", "owner"),
     "rotate_client_secret": Permission("clients:write", "owner"),
+    "create_user": Permission("users:write", "owner"),
+    "list_users": Permission("users:read", "owner"),
+    "get_user": Permission("users:read", "owner"),
+    "update_user": Permission("users:write", "owner"),
+    "invite_user": Permission("users:write", "owner"),
+    "disable_user": Permission("users:write", "owner"),
+    "enable_user": Permission("users:write", "owner"),
+    "reset_user_totp": Permission("users:write", "owner"),
+    "end_user_sessions": Permission("users:write", "owner"),
     "list_audit_log": Permission("audit:read", "admin"),
 }
 

@@ -15,6 +15,7 @@ from api.access.tokens import Caller
 from api.console import templating
 from api.console.api_calls import ConsoleApi, Problem
 from api.console.templating import NO_STORE, PATH, Addresses
+from api.http.answers import json_bytes
 from api.http.problems import Refusal
 from api.services import Services
 from engine.limits import CONSOLE_CURSORS_MAX, CONSOLE_NOTICE_CHARS_MAX
@@ -40,11 +41,14 @@ class Person(NamedTuple):
 class Session:
     """A signed-in browser: a user, or an API client in test mode."""
 
+    id: str
     caller: Caller
     csrf: str
     """The token that every form of this session carries."""
     name: str
     """The name of the user or of the client."""
+    tenant: str
+    """The name of the tenant."""
     zone: str = "UTC"
     """The IANA time zone in which the session shows times."""
     person: Person | None = None
@@ -172,6 +176,10 @@ class View:
         if notice:
             response.delete_cookie(NOTICE_COOKIE, path=self.url())
         return response
+
+    def json(self, value: Any) -> Response:
+        """Data for a script of the page."""
+        return Response(json_bytes(value), 200, NO_STORE, "application/json")
 
     def problem(self, problem: Problem) -> Response:
         """The page that shows a problem on its own."""

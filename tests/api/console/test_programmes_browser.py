@@ -7,7 +7,8 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from tests.support.api.console.screens import check_screens, opened
+from tests.support.api.console.pages import check_page, sign_in_as
+from tests.support.api.console.people import person
 from tests.support.api.delegation import delegated_card, policy
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
@@ -43,11 +44,12 @@ if chromium():
         }
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page = visit.page
-            await opened(page, address, acme, programme)
+            await sign_in_as(page, address, await person(running, tenant))
+            await page.goto(f"{address}/console" + programme)
             await expect(page.get_by_text("Standing in since")).to_be_visible()
             for name, path in pages.items():
                 await page.goto(f"{address}/console{path}")
-                await check_screens(visit, name)
+                await check_page(page, name)
             await page.get_by_role("button", name="Export").click()
             await expect(page.get_by_role("status")).to_be_visible()
             assert visit.messages == []

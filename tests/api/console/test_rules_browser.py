@@ -10,7 +10,8 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.support.api.authorization_rules import RULES, rule_of
 from tests.support.api.backtests import lead_next
-from tests.support.api.console.screens import check_screens, opened
+from tests.support.api.console.pages import check_page, sign_in_as
+from tests.support.api.console.people import person
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
@@ -45,14 +46,15 @@ async def fill_condition(page: Page, name: str, attribute: str, op: str, value: 
 if chromium():
 
     async def test_rule_and_its_backtest_by_keyboard(
-        running: Installation, acme: Caller, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
         card = await acme.funded_card("100.00")
         await acme.spend(card, "80.00", mcc="7995")
         await acme.spend(card, "50.00")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page = visit.page
-            await opened(page, address, acme, "/rules")
+            await sign_in_as(page, address, await person(running, tenant))
+            await page.goto(f"{address}/console" + "/rules")
             await press(page.get_by_role("link", name="New rule"))
             await page.get_by_label("Name").fill("No bets")
             await page.get_by_label("Reason").fill("no_bets")
@@ -76,11 +78,11 @@ if chromium():
             # Enter in a field saves; the problem is at its row.
             await page.locator('[name="when.1.value"]').press("Enter")
             await expect(row(page, "when.1").locator(".field-error")).to_be_visible()
-            await check_screens(visit, "rule-editor")
+            await check_page(page, "rule-editor")
             await page.locator('[name="when.1.value"]').fill("1")
             await press(page.get_by_role("button", name="Create the rule"))
             await expect(page.locator("h1")).to_have_text("No bets")
-            await check_screens(visit, "rule")
+            await check_page(page, "rule")
             await press(page.get_by_role("button", name="Put in shadow"))
             await press(page.get_by_role("dialog").get_by_role("button", name="Put in shadow"))
             await expect(page.locator(".badge", has_text="shadow").first).to_be_visible()
@@ -89,29 +91,30 @@ if chromium():
             await press(page.get_by_role("link", name="Back-test", exact=True))
             await expect(page.locator('[name="change.add_rules.0.version"]')).to_have_value(f"{rule['id']}@1")
             await expect(page.locator('[name="change.add_rules.0.name"]')).to_be_hidden()
-            await check_screens(visit, "backtest-editor")
+            await check_page(page, "backtest-editor")
             await press(page.get_by_role("button", name="Start the back-test"))
             await expect(page.get_by_text("Waiting for a free worker.")).to_be_visible()
-            await check_screens(visit, "backtest-running")
+            await check_page(page, "backtest-running")
             # The page shows the result by itself.
             await lead_next(running)
             await expect(page.get_by_text("now declined: 80.00 EUR")).to_be_visible()
-            await check_screens(visit, "backtest-done")
+            await check_page(page, "backtest-done")
             await press(page.get_by_role("link", name="Look at the flips"))
             await press(page.locator(".flip summary").first)
             await expect(page.locator(".flip[open] .differs").first).to_be_visible()
-            await check_screens(visit, "flips")
+            await check_page(page, "flips")
             assert visit.messages == []
 
     async def test_rule_is_edited_without_scripts(
-        running: Installation, acme: Caller, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
         card = await acme.funded_card("100.00")
         rule = await acme.post(RULES, rule_of("card", card["id"]))
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             await visit.page.route("**/*.js*", lambda route: route.abort())
             page = visit.page
-            await opened(page, address, acme, f"/rules/{rule['id']}/edit")
+            await sign_in_as(page, address, await person(running, tenant))
+            await page.goto(f"{address}/console" + f"/rules/{rule['id']}/edit")
             await press(page.get_by_role("button", name="Add a condition", exact=True))
             await page.locator('[name="when.1.attribute"]').select_option("velocity")
             await expect(page.locator('[name="when.1.window"]')).to_be_visible()
