@@ -35,8 +35,8 @@ MEDIA_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript
 TONES: Final = {
     status: tone
     for tone, statuses in {
-        "good": "active enabled approved pending cleared posted partially_cleared delivered completed verified"
-        " up signed_on decided settled done pass passed ready",
+        "good": "active enabled approved pending cleared posted partially_cleared delivered completed"
+        " verified up signed_on decided settled done pass passed ready",
         "bad": "declined terminated failed lost stolen rejected revoked disabled blocked down closed expired"
         " fail",
         "warn": "suspended in_review retrying shadow running queued draft invited standing_in cancelled"
