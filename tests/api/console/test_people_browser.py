@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
 from playwright.async_api import expect
 
 from api.users.links import create_link
@@ -19,6 +20,7 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 
 if chromium():
 
+    @pytest.mark.timeout(300)
     async def test_people_sign_in_and_manage_users(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
