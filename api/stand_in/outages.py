@@ -1,6 +1,7 @@
 """The outages of a programme's decision endpoint, with the used part of their budgets.
 
-The programme's owner writes a row for each budget of an outage: another currency of the policy begins a new one.
+The programme's owner writes a row for each budget of an outage: another currency of the policy begins a new
+one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of the rule editor: the conditions of a rule as texts, and back.
 
-A row has the members of a condition as the texts of its fields. A list is one text with commas; a text that has
-a comma itself is in double quotes. The rows convert to conditions of the API, which checks them.
+A row has the members of a condition as the texts of its fields. A list is one text with commas; a text that
+has a comma itself is in double quotes. The rows convert to conditions of the API, which checks them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple, get_args
 
 from api.console.editor.names import rows, text
@@ -117,11 +118,11 @@ def empty_row() -> dict[str, Any]:
 
 def given_rows(form: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """The rows ``name`` of a form without those that are not filled in."""
-    found = []
-    for row in rows(form.get(name))[: RULE_CONDITIONS_MAX + 1]:
-        if text(row, "attribute") or text(row, "value"):
-            found.append(row | {"where": given_rows(row, "where")} if "where" in row else row)
-    return found
+    filled = (each for each in rows(form.get(name)) if text(each, "attribute") or text(each, "value"))
+    return [
+        row | {"where": given_rows(row, "where")} if "where" in row else row
+        for row in islice(filled, RULE_CONDITIONS_MAX + 1)
+    ]
 
 
 def shown_rows(value: Any) -> list[dict[str, Any]]:

@@ -41,6 +41,8 @@ def hint(kind: str) -> str:
     return HINTS["count"] if kind == "per_day_cap" else HINTS[kind.partition("_")[0]]
 
 
+REMOVABLE: Final = tuple((kind, f"{kind}: {words}") for kind, words in WORDS.items())
+"""Kinds with their words, for choosing those to be removed."""
 KIND_FIELDS: Final = tuple((kind, words, hint(kind)) for kind, words in WORDS.items())
 """Kind, words and example, in the order of evaluation."""
 

@@ -1,4 +1,4 @@
-"""Nested names of form fields: ``when.0.op`` is the member ``op`` of the first element of the list ``when``."""
+"""Nested names of form fields: ``when.0.op`` is the member ``op`` of the first element of ``when``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rule editor: an authorization rule as the fields of a form, or as JSON, and back.
 
-Both views hold the same rule. The one changes to the other with a button; a JSON text with members that the rows
-cannot show stays JSON.
+Both views hold the same rule. The one changes to the other with a button; a JSON text with members that the
+rows cannot show stays JSON.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ CONDITIONS: list[tuple[dict[str, Any], str]] = [
     ({"attribute": "weekday", "op": "in", "value": ["saturday"]}, "weekday is one of saturday"),
     (
         VELOCITY | {"op": "gt", "value": 3},
-        "number of purchases of the account within PT10M is above 3, counting where merchant category (MCC) is one"
-        " of 5411, 7800-7802",
+        "number of purchases of the account within PT10M is above 3, counting where merchant category (MCC)"
+        " is one of 5411, 7800-7802",
     ),
     (
         VELOCITY
