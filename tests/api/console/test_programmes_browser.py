@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from playwright.async_api import expect
@@ -23,9 +22,7 @@ if chromium():
     ) -> None:
         card = await delegated_card(acme, policy())
         await acme.spend(card, "25.00", scenario="delegated_timeout")
-        (transfer,) = (await acme.get("/v1/transfers"))["data"]
         programme = f"/programmes/{card['programme_id']}"
-        today = datetime.now(UTC).date().isoformat()
         pages = {
             "programme": programme,
             "programme-form": f"{programme}/edit",

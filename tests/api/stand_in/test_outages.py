@@ -37,9 +37,10 @@ async def test_outages_are_paged_newest_first(running: Installation, acme: Calle
     card = await delegated_card(acme, policy())
     path = f"/v1/programs/{card['programme_id']}/outages"
     await running.services.pool.execute(
-        "INSERT INTO outages (id, period, tenant_id, live, programme_id, currency, used_minor, started_at, ended_at)"
-        " SELECT $2::uuid, 1, tenant_id, live, id, NULL, 0, now() - interval '1 day', now() - interval '23 hours'"
-        " FROM programmes WHERE id = $1::uuid",
+        "INSERT INTO outages"
+        " (id, period, tenant_id, live, programme_id, currency, used_minor, started_at, ended_at)"
+        " SELECT $2::uuid, 1, tenant_id, live, id, NULL, 0, now() - interval '1 day',"
+        " now() - interval '23 hours' FROM programmes WHERE id = $1::uuid",
         card["programme_id"],
         "01900000-0000-7000-8000-000000000001",
     )
