@@ -24,9 +24,9 @@ class StepPair(NamedTuple):
 
 def side_by_side(before: Sequence[Step], after: Sequence[Step]) -> list[StepPair]:
     """The steps of both traces in their order. Versions of one rule stand beside each other."""
-    names = [[_rule(step) for step in trace] for trace in (before, after)]
+    first, second = ([_rule(step) for step in trace] for trace in (before, after))
     pairs = []
-    for tag, i, j, k, m in SequenceMatcher(None, *names, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
         if tag == "equal":
             pairs += [_pair(*steps) for steps in zip(before[i:j], after[k:m], strict=True)]
         else:

@@ -143,7 +143,7 @@ def to_condition(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_row(condition: Mapping[str, Any]) -> dict[str, Any]:
     """The row of a condition of the API, which may be malformed."""
-    row = {name: _shown(condition.get(name, "")) for name in ("attribute", "op", "value")}
+    row: dict[str, Any] = {name: _shown(condition.get(name, "")) for name in ("attribute", "op", "value")}
     if condition.get("attribute") == "velocity":
         row |= {name: _shown(condition.get(name, "")) for name in ("measure", "window", "of")}
         row["where"] = [to_row(each) for each in rows(condition.get("where"))]

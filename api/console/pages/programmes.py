@@ -101,14 +101,11 @@ def _budget(outages: dict[str, Any] | None, policy: dict[str, Any] | None) -> di
     if newest is None or newest["ended_at"] is not None:
         return None
     period, limit = newest["budgets"][-1], policy["max_total_exposure"] if policy else None
-    same = limit is not None and limit["currency"] == period["currency"] and float(limit["amount"]) > 0
-    return {
-        "started_at": newest["started_at"],
-        "used": period["used"],
-        "currency": period["currency"] or "",
-        "limit": limit["amount"] if same else None,
-        "share": min(1.0, float(period["used"]) / float(limit["amount"])) if same else 0.0,
-    }
+    shown = {"started_at": newest["started_at"], "used": period["used"], "currency": period["currency"] or ""}
+    if limit is None or limit["currency"] != period["currency"] or float(limit["amount"]) == 0:
+        return shown | {"limit": None, "share": 0.0}
+    share = min(1.0, float(period["used"]) / float(limit["amount"]))
+    return shown | {"limit": limit["amount"], "share": share}
 
 
 async def new_programme(_request: Request, view: View) -> Response:
