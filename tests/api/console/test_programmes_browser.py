@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.async_api import expect
 
 from tests.support.api.console.pages import check_page, sign_in_as
@@ -17,6 +18,7 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 
 if chromium():
 
+    @pytest.mark.timeout(300)
     async def test_pages_of_programmes_and_money(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
@@ -35,6 +37,7 @@ if chromium():
         }
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page = visit.page
+            await page.set_viewport_size({"width": 1280, "height": 900})
             await sign_in_as(page, address, await person(running, tenant))
             await page.goto(f"{address}/console" + programme)
             await expect(page.get_by_text("Standing in since")).to_be_visible()

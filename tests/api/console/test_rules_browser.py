@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
@@ -45,6 +46,7 @@ async def fill_condition(page: Page, name: str, attribute: str, op: str, value: 
 
 if chromium():
 
+    @pytest.mark.timeout(300)
     async def test_rule_and_its_backtest_by_keyboard(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
@@ -53,6 +55,7 @@ if chromium():
         await acme.spend(card, "50.00")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page = visit.page
+            await page.set_viewport_size({"width": 1280, "height": 900})
             await sign_in_as(page, address, await person(running, tenant))
             await page.goto(f"{address}/console" + "/rules")
             await press(page.get_by_role("link", name="New rule"))
@@ -114,6 +117,7 @@ if chromium():
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             await visit.page.route("**/*.js*", lambda route: route.abort())
             page = visit.page
+            await page.set_viewport_size({"width": 1280, "height": 900})
             await sign_in_as(page, address, await person(running, tenant))
             await page.goto(f"{address}/console" + f"/rules/{rule['id']}/edit")
             await press(page.get_by_role("button", name="Add a condition", exact=True))
