@@ -52,6 +52,7 @@ from api.simulations import clearings, follow_ups, loads, spends
 from api.simulations.card_states import CardStates
 from api.simulations.fast_path import SpendFastPath
 from api.stand_in import activity as stand_in_activity
+from api.stand_in import outages as stand_in_outages
 from api.stand_in import policy as stand_in_policy
 from api.transactions import routes as transactions
 from api.transfers import routes as transfers
@@ -86,6 +87,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     programmes.router,
     stand_in_policy.router,
     stand_in_activity.router,
+    stand_in_outages.router,
     card_products.router,
     cardholders.router,
     cardholder_changes.router,

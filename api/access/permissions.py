@@ -34,6 +34,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "get_stip_policy": Permission("stip:read"),
     "set_stip_policy": Permission("stip:write"),
     "list_stip_activity": Permission("stip:read"),
+    "list_outages": Permission("stip:read"),
     "create_card_product": Permission("card_products:write"),
     "list_card_products": Permission("card_products:read"),
     "get_card_product": Permission("card_products:read"),

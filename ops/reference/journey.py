@@ -99,6 +99,7 @@ def _stand_in(api: Client, receiver: str) -> None:
     end = (datetime.fromisoformat(begin) + timedelta(hours=1)).isoformat(timespec="milliseconds")
     window = begin, end.replace("+00:00", "Z")
     _first(api.programs.stip_activity(programme["id"], *window, page_size=PAGE))
+    _first(api.programs.outages(programme["id"], page_size=PAGE))
     api.cards.replace(card["id"], reason="damaged")
     api.card_products.retire(product["id"])
 

@@ -58,6 +58,7 @@ async def resources(acme: Caller) -> dict[str, str]:
         "deliveries": redelivered["delivery_id"],
         "delegated-programs": delegated["programme_id"],
         "stand-ins": stand_in["id"],
+        "outages": stand_in["outage_id"],
         "kyc-checks": check["id"],
         "kyc-reviews": reviewed["id"],
         "exports": export["id"],
@@ -78,6 +79,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("GET", f"/v1/programs/{ids['programs']}/stip-policy", None),
         ("PUT", f"/v1/programs/{ids['programs']}/stip-policy", {"mode": "decline_all"}),
         ("GET", f"/v1/programs/{ids['delegated-programs']}/stip-activity?{recent()}", None),
+        ("GET", f"/v1/programs/{ids['delegated-programs']}/outages", None),
         ("POST", "/v1/kyc/checks", {"cardholder_id": ids["cardholders"], "flow_key": "basic"}),
         ("GET", f"/v1/kyc/checks/{ids['kyc-checks']}", None),
         ("POST", f"/v1/kyc/checks/{ids['kyc-checks']}/submissions", {"given_name": "Mine"}),
@@ -226,6 +228,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?starting_after={ids['deliveries']}",
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?event_id={ids['events']}",
         f"/v1/programs/{own['delegated-programs']}/stip-activity?{recent()}&starting_after={ids['stand-ins']}",
+        f"/v1/programs/{own['delegated-programs']}/outages?starting_after={ids['outages']}",
     ]
 
 

@@ -19,6 +19,7 @@ from api.backtests.leading import BacktestLeader, lead, take
 from engine.limits import BACKTEST_ATTEMPTS_MAX, BACKTEST_KEEP_DAYS, BACKTESTS_OPEN_MAX
 from tests.support.actors.outbox.waiting import eventually
 from tests.support.api.authorization_rules import GAMBLING, RULES, rule_of
+from tests.support.api.backtests import lead_next
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
@@ -39,13 +40,6 @@ def plan(card: Any, change: Any, scope: str = "programme", **fields: Any) -> dic
     begin, end = ((now + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ") for days in (-1, 1))
     ids = {"programme": card["programme_id"], "card_product": card["card_product_id"], "card": card["id"]}
     return {"scope": {"type": scope, "id": ids[scope]}, "from": begin, "to": end, "change": change} | fields
-
-
-async def lead_next(running: Installation) -> None:
-    """Lead the next back-test to its end."""
-    taken = await take(running.services)
-    assert taken is not None
-    await lead(running.services, LocalTasks(running.services.settings), taken)
 
 
 async def ran(running: Installation, caller: Caller, body: Any) -> Any:

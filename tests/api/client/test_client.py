@@ -49,6 +49,7 @@ from api.simulations.loads import LoadView
 from api.simulations.record import SimulationView
 from api.simulations.spends import AcceptanceView
 from api.stand_in.activity import StandInView
+from api.stand_in.outages import BudgetView, OutageView
 from api.stand_in.policy import PolicyInput, PolicyView, TriggersView
 from api.transactions.views import TransactionView
 from api.transfers.inputs import TransferInput
@@ -128,6 +129,8 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.StandInPolicy, PolicyView),
     (records.Triggers, TriggersView),
     (records.StandIn, StandInView),
+    (records.Outage, OutageView),
+    (records.OutageBudget, BudgetView),
     (records.KycCheck, KycCheckView),
     (records.CaptureSession, CaptureSessionView),
     (records.Backtest, BacktestView),
@@ -428,6 +431,8 @@ async def test_stand_in_policy_and_report(running: Installation, acme: Caller) -
         with pytest.raises(InvalidRequestError):
             list(client.programs.stip_activity(programme_id, *window))
         near = (policy["updated_at"], policy["updated_at"].replace("Z", "-01:00"))
+        outages = list(client.programs.outages(programme_id, page_size=1))
+        assert [(each["ended_at"], each["budgets"][0]["used"]) for each in outages] == [(None, "10.00")]
         return list(client.programs.stip_activity(programme_id, *near, page_size=1)), policy["mode"]
 
     decided, mode = await with_client(running, acme, silence)

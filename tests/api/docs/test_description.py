@@ -72,6 +72,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/programs/{id}": card["programme_id"],
         "/v1/programs/{id}/stip-policy": card["programme_id"],
         "/v1/programs/{id}/stip-activity": card["programme_id"],
+        "/v1/programs/{id}/outages": card["programme_id"],
         "/v1/card-products/{id}": card["card_product_id"],
         "/v1/card-products/{id}/retire": card["card_product_id"],
         "/v1/cardholders/{id}": card["cardholder_id"],

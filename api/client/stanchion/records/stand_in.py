@@ -29,6 +29,23 @@ class StandInPolicy(TypedDict):
     updated_at: str
 
 
+class OutageBudget(TypedDict):
+    """The exposure of approvals in stand-in under one budget."""
+
+    currency: Currency | None
+    used: str
+
+
+class Outage(TypedDict):
+    """An outage of a programme's endpoint; ``ended_at`` is ``None`` while it lasts."""
+
+    id: str
+    programme_id: str
+    started_at: str
+    ended_at: str | None
+    budgets: list[OutageBudget]
+
+
 class StandIn(TypedDict):
     """One decision in stand-in; ``*_minor`` are whole minor units, as text."""
 

@@ -52,3 +52,8 @@ class Programs(Resource[AnyTransport]):
     ) -> Call[records.StandIn]:
         """Stand-in decisions in a window of at most 90 days."""
         return Call(id_, query={"from": from_, "to": to, "limit": page_size})
+
+    @rows("/v1/programs/{id}/outages")
+    def outages(self, id_: str, *, page_size: int = PAGE_SIZE) -> Call[records.Outage]:
+        """The outages of the programme's endpoint, newest first."""
+        return Call(id_, query={"limit": page_size})

@@ -1,0 +1,127 @@
+"""Card products: the list, a new one, and one with its default controls."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.console.api_calls import Problem
+from api.console.editor import controls
+from api.console.editor.names import edited, nested, placed, rows, text
+from api.console.scopes import scopes_of
+from api.console.view import PageRoute, View
+
+CHOICES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "network": (("visa", "Visa"), ("mastercard", "Mastercard")),
+    "form_factor": (("virtual", "virtual"), ("physical", "physical")),
+    "currency": (("EUR", "EUR"), ("GBP", "GBP"), ("USD", "USD")),
+    "kyc_flow": (("", "none"), ("basic", "basic"), ("document", "document"), ("full", "full")),
+}
+"""Values with their words."""
+_NAMES: Final = (
+    "programme_id",
+    "name",
+    "network",
+    "currency",
+    "form_factor",
+    "iin",
+    "kyc_flow",
+    "external_ref",
+)
+
+
+async def card_products(request: Request, view: View) -> Response:
+    """The list of card products, of one programme or of all."""
+    programme_id = request.query_params.get("programme_id", "")
+    found, pager = await view.paged("/v1/card-products", programme_id=programme_id)
+    return view.html(
+        "card_products/list.html",
+        products=found["data"],
+        pager=pager,
+        programme_id=programme_id,
+        scopes=await scopes_of(view),
+    )
+
+
+async def card_product(request: Request, view: View) -> Response:
+    """One card product."""
+    return await shown(request, view)
+
+
+async def shown(request: Request, view: View, problem: Problem | None = None) -> Response:
+    """The page of the card product in the path, with the ``problem`` of an act on it."""
+    found = await view.api.require(f"/v1/card-products/{request.path_params['id']}")
+    return view.html(
+        "card_products/product.html",
+        status=200 if problem is None else problem.status,
+        product=found,
+        scopes=await scopes_of(view),
+        in_words=controls.in_words,
+        problem=problem,
+    )
+
+
+async def new_product(request: Request, view: View) -> Response:
+    """The form of a new card product."""
+    return await _form_page(view, {"programme_id": request.query_params.get("programme_id", "")})
+
+
+async def create(_request: Request, view: View) -> Response:
+    """Create the card product, or change the form's rows."""
+    form = nested(view.form().pairs)
+    if edited(form, text(form, "do")):
+        return await _form_page(view, form)
+    given = controls.given_rows(form, "control_defaults")
+    body: dict[str, Any] = {name: text(form, name) for name in _NAMES if text(form, name)}
+    answer = await view.api.post(
+        "/v1/card-products", body | {"control_defaults": [controls.to_control(row) for row in given]}
+    )
+    if isinstance(answer, Problem):
+        return await _form_page(view, form | {"control_defaults": given}, answer)
+    return view.redirect(f"/card-products/{answer['id']}", notice="The card product has been created.")
+
+
+async def act(request: Request, view: View) -> Response:
+    """Retire the card product, or change its reference."""
+    product_id, form = request.path_params["id"], view.form()
+    path = f"/v1/card-products/{product_id}"
+    if form.get("do") == "retire":
+        answer = await view.api.post(f"{path}/retire")
+        notice = "The card product is retired: no more cards are issued under it."
+    else:
+        answer = await view.api.patch(path, {"external_ref": form.get("external_ref", "").strip() or None})
+        notice = "The reference is saved."
+    if isinstance(answer, Problem):
+        return await shown(request, view, answer)
+    return view.redirect(f"/card-products/{product_id}", notice=notice)
+
+
+async def _form_page(view: View, form: dict[str, Any], problem: Problem | None = None) -> Response:
+    fields = dict.fromkeys(_NAMES, "") | form | {"control_defaults": rows(form.get("control_defaults"))}
+    return view.html(
+        "card_products/form.html",
+        status=200 if problem is None else problem.status,
+        form=fields,
+        problem=problem,
+        faults={} if problem is None else placed(problem.errors, fields),
+        choices=CHOICES,
+        scopes=await scopes_of(view),
+        controls=controls,
+    )
+
+
+PAGES: Final = (
+    PageRoute(
+        "/card-products",
+        card_products,
+        operation="list_card_products",
+        label="Card products",
+        group="Programmes",
+    ),
+    PageRoute("/card-products/new", new_product, operation="create_card_product"),
+    PageRoute("/card-products/new", create, "POST", operation="create_card_product"),
+    PageRoute("/card-products/{id}", card_product, operation="get_card_product"),
+    PageRoute("/card-products/{id}", act, "POST", operation="update_card_product"),
+)
