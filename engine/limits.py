@@ -313,8 +313,8 @@ BODY_RECEIPT_SECONDS: Final = 10.0
 """From the end of a request's head to the end of its body."""
 OAUTH_FORM_FIELDS_MAX: Final = 20
 """Fields of a token request's form."""
-CONSOLE_FORM_FIELDS_MAX: Final = 5
-"""Fields of the console's sign-in form."""
+CONSOLE_FORM_FIELDS_MAX: Final = 500
+"""Fields of a form of the console; the longest ones have a checkbox for each scope or country."""
 SECRET_BYTES: Final = 32
 """Random bytes of a secret that is shown once: client secrets, access and capture tokens, sessions, decision
 secrets."""
@@ -783,6 +783,10 @@ CONSOLE_DELIVERIES_MAX: Final = 1_000
 """Deliveries of each endpoint."""
 CONSOLE_TRANSACTIONS_MAX: Final = 20
 """Transactions on one panel."""
+CONSOLE_CURSORS_MAX: Final = 40
+"""Pages of a list that lead back one by one; further ones lead to the first page."""
+CONSOLE_NOTICE_CHARS_MAX: Final = 300
+"""Length of the notice that follows an action."""
 CONSOLE_ACTS_MAX: Final = 100
 """Entries on the page of the audit log."""
 

@@ -1,8 +1,8 @@
 """Sessions of the console: a client's credentials, exchanged for a random id in a cookie.
 
 A session is a row with the hash of that id. It ends after twelve hours, at sign-out, or when its client is
-revoked, and it is valid for the console only. The cookie is ``HttpOnly`` and ``SameSite=Strict``. Forms are
-accepted from the console's own pages only.
+revoked, and it is valid for the console only. The cookie is ``HttpOnly`` and ``SameSite=Lax``, so that links to pages
+work from elsewhere. Forms are accepted from the console's own pages only, with the token of the session.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from starlette.responses import Response
 from api.access.credentials import PROVEN, ROLE
 from api.access.oauth import TokenEndpoint
 from api.access.tokens import Caller
+from api.console.templating import Addresses
+from api.console.view import Session
 from api.database.pool import Connection, fetch_row, transaction
 from api.http.problems import Refusal
 from api.http.scope import REQUEST_ID
@@ -28,8 +30,8 @@ from engine.acts import Act, View
 from engine.limits import CONSOLE_SESSION_HOURS, SECRET_BYTES
 
 COOKIE: Final = "stanchion_console"
-PATH: Final = "/console"
 SESSION_PURPOSE: Final = "console-session"
+CSRF_PURPOSE: Final = "console-csrf"
 SESSION_SECONDS: Final = CONSOLE_SESSION_HOURS * 3_600
 ID_CHARS_MAX: Final = 128
 
@@ -53,7 +55,7 @@ _SWEEP: Final = """
 """
 _FIND: Final = f"""
     SELECT c.id::text AS client, c.tenant_id::text, c.live, {ROLE.format("c")}, c.scopes,
-           (extract(epoch FROM s.expires_at) * 1000)::bigint AS expires_ms
+           coalesce(c.name, c.client_id) AS name, (extract(epoch FROM s.expires_at) * 1000)::bigint AS expires_ms
     FROM console_sessions s JOIN clients c ON c.id = s.client
     WHERE s.id_digest = $1 AND s.expires_at > now() AND c.revoked_at IS NULL
 """
@@ -94,10 +96,10 @@ class Sessions:
             COOKIE,
             session_id,
             max_age=SESSION_SECONDS,
-            path=PATH,
+            path=Addresses(request).url(),
             secure=request.scope["scheme"] == "https",
             httponly=True,
-            samesite="strict",
+            samesite="lax",
         )
 
     async def end(self, request: Request, response: Response) -> None:
@@ -109,10 +111,10 @@ class Sessions:
                 await self._record(connection, request, SIGN_OUT, ended)
         if ended is not None:
             _log.info("signed_out", every=True, client=ended["client"])
-        response.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
+        response.delete_cookie(COOKIE, path=Addresses(request).url(), httponly=True, samesite="lax")
 
-    async def caller(self, request: Request) -> Caller | None:
-        """The client of the request's session; ``None`` without a valid session."""
+    async def find(self, request: Request) -> Session | None:
+        """The request's session; ``None`` without a valid one."""
         session_id = request.cookies.get(COOKIE)
         if not session_id or len(session_id) > ID_CHARS_MAX:
             return None
@@ -120,7 +122,8 @@ class Sessions:
         if row is None:
             return None
         fields = {name: row[name] for name in ("client", "tenant_id", "live", "role", "expires_ms")}
-        return Caller(**fields, scopes=frozenset(row["scopes"]))
+        caller = Caller(**fields, scopes=frozenset(row["scopes"]))
+        return Session(caller, self._csrf(session_id), row["name"])
 
     async def _record(
         self, connection: Connection, request: Request, act: str, session: asyncpg.Record
@@ -132,6 +135,9 @@ class Sessions:
         party = SessionParty(session["tenant_id"], session["live"])
         made = Act(act, session["client"], request.scope[REQUEST_ID])
         await write_act(connection, made, party, change, self._services.clock.now_ms())
+
+    def _csrf(self, session_id: str) -> str:
+        return self._services.vault.digest(CSRF_PURPOSE, session_id.encode()).hex()
 
     def _digest(self, session_id: str) -> bytes:
         return self._services.vault.digest(SESSION_PURPOSE, session_id.encode())

@@ -1,0 +1,1 @@
+"""Pages of the console, one module for each group; each exports its routes as ``PAGES``."""
