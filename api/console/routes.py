@@ -19,7 +19,17 @@ from api.access.oauth import TokenEndpoint
 from api.access.rate_limits import RateLimits
 from api.console import templating
 from api.console.api_calls import PageProblem
-from api.console.pages import audit_log, cards, home
+from api.console.pages import (
+    audit_log,
+    cards,
+    clients,
+    events,
+    home,
+    kyc,
+    links,
+    webhook_forms,
+    webhooks,
+)
 from api.console.sessions import Sessions, from_this_page
 from api.console.templating import HEADERS, NO_STORE, PATH, Addresses, media_type_of, static_files
 from api.console.view import Form, PageRoute, Session, View, problem_of
@@ -33,6 +43,12 @@ from engine.limits import CONSOLE_FORM_FIELDS_MAX
 PAGE_MODULES: Final = (
     home,
     cards,
+    kyc,
+    webhook_forms,
+    webhooks,
+    events,
+    clients,
+    links,
     audit_log,
 )
 """The modules with pages, in the order of the navigation."""
