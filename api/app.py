@@ -43,6 +43,7 @@ from api.http.boundary import Boundary
 from api.http.problems import Refusal
 from api.kyc import capture
 from api.kyc import routes as kyc
+from api.links import routes as links
 from api.operations.route import OperationRoute
 from api.programmes import routes as programmes
 from api.services import Services
@@ -92,6 +93,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     capture.router,
     clients.router,
     audit_log.router,
+    links.router,
 )
 
 

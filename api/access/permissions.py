@@ -112,12 +112,14 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "delete_webhook_endpoint": Permission("webhooks:write"),
     "rotate_webhook_secret": Permission("webhooks:write"),
     "list_webhook_deliveries": Permission("webhooks:read"),
+    "test_webhook_endpoint": Permission("webhooks:write"),
     "create_client": Permission("clients:write", "owner"),
     "list_clients": Permission("clients:read", "owner"),
     "get_client": Permission("clients:read", "owner"),
     "revoke_client": Permission("clients:write", "owner"),
     "rotate_client_secret": Permission("clients:write", "owner"),
     "list_audit_log": Permission("audit:read", "admin"),
+    "list_links": Permission("links:read", "admin"),
 }
 
 assert all(each.scope in SCOPES and each.role in ROLES for each in PERMISSIONS.values())

@@ -64,6 +64,7 @@ _TAGS: Final = {
     "Webhooks": "Endpoints that receive events, and the deliveries to them.",
     "Clients": "API clients of the tenant, managed by its owners.",
     "Audit log": "Who administered what, when, with what effect.",
+    "Links": "Connections with networks and processors.",
 }
 """In the order in which a new client needs them."""
 

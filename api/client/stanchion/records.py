@@ -647,7 +647,7 @@ class Delivery(TypedDict):
 
 
 class Redelivery(TypedDict):
-    """A requested delivery of a past event."""
+    """A requested delivery of a past event, or of a test event."""
 
     delivery_id: str
     event_id: str
@@ -910,3 +910,24 @@ class Flip(TypedDict):
     mcc: str
     before: dict[str, Any]
     after: dict[str, Any]
+
+
+class Link(TypedDict):
+    """A link to a network or processor at one edge; its figures are those of all tenants."""
+
+    name: str
+    edge: str
+    mode: Literal["test", "live"]
+    direction: Literal["listen", "connect"]
+    tls: bool
+    state: Literal["up", "down", "draining", "signed_off"]
+    connections: int
+    connections_wanted: int | None
+    signed_on: int
+    sign_on: Literal["required", "optional", "none"]
+    in_flight: int
+    answers_per_minute: dict[str, int]
+    refused: dict[str, int]
+    last_error: str | None
+    last_error_at: str | None
+    reported_at: str
