@@ -1,0 +1,112 @@
+"""The pages of webhooks, events, identity checks, clients, links and the audit log in a real browser: by keyboard,
+on a phone and a screen, in light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+from tests.support.api.console.accessibility import check_page
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, submit
+from tests.support.api.stack import Installation, served
+from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
+
+expect.set_options(timeout=MILLISECONDS_MAX)
+WIDTHS = ({"width": 390, "height": 844}, {"width": 1280, "height": 900})
+
+
+async def check_in_every_form(page: Page) -> None:
+    """Check the page for accessibility at both widths, in light and dark."""
+    for width in WIDTHS:
+        await page.set_viewport_size(width)  # type: ignore[arg-type]
+        assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), page.url
+        for theme in ("light", "dark"):
+            await page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            await check_page(page)
+
+
+async def press(page: Page, role: str, name: str) -> None:
+    """Use a control by keyboard."""
+    control = page.get_by_role(role, name=name, exact=True)  # type: ignore[arg-type]
+    await control.focus()
+    await page.keyboard.press("Enter")
+
+
+async def in_review(owner: Caller) -> str:
+    """A check that waits for a reviewer."""
+    holder = await owner.cardholder(await owner.programme())
+    check = await owner.post("/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": "basic"})
+    await submit(owner, check, BASIC | {"family_name": "REVIEW"})
+    return str(check["id"])
+
+
+if chromium():
+
+    async def test_developer_pages_work_by_keyboard_in_every_form(
+        running: Installation, tenant: str, tmp_path: Path
+    ) -> None:
+        owner = await running.caller(tenant, role="owner")
+        check = await in_review(owner)
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            page = visit.page
+            await page.goto(f"{address}/console")
+            await page.get_by_label("Client id").fill(owner.credentials.client_id)
+            await page.get_by_label("Client secret").fill(owner.credentials.client_secret)
+            await page.keyboard.press("Enter")
+            await page.locator("#navigation").wait_for(state="attached")
+
+            await page.goto(f"{address}/console/webhooks/new")
+            await check_in_every_form(page)
+            await page.get_by_label("Address").fill("https://hooks.example.com/stanchion")
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".secret")).to_contain_text("whsec_")
+            await check_in_every_form(page)
+            await press(page, "link", "Open the endpoint")
+            await press(page, "button", "Rotate secret")
+            dialog = page.get_by_role("dialog")
+            await expect(dialog).to_contain_text("24 hours")
+            await check_page(page)
+            await page.keyboard.press("Escape")
+            await expect(dialog).to_be_hidden()
+            await press(page, "button", "Send a test event")
+            await expect(page.locator("h1")).to_have_text("webhook_endpoint.tested")
+            await check_in_every_form(page)
+            await page.go_back()
+            await page.reload()
+            await expect(page.locator("main table")).to_contain_text("webhook_endpoint.tested")
+            await check_in_every_form(page)
+
+            await page.goto(f"{address}/console/kyc/{check}")
+            await expect(page.get_by_text("Inputs to ask for again")).to_be_hidden()
+            await page.get_by_label("Ask for more").focus()
+            await page.keyboard.press("Space")
+            await page.get_by_label("given name").check()
+            await check_in_every_form(page)
+            await press(page, "button", "Decide")
+            await expect(page.locator(".notice")).to_have_text("The check is pending.")
+
+            await page.goto(f"{address}/console/clients/new")
+            await page.get_by_label("Name").fill("Back office")
+            await check_in_every_form(page)
+            await press(page, "button", "Create client")
+            await expect(page.locator(".secret")).to_contain_text("sk_")
+            await press(page, "link", "Open the client")
+            await press(page, "button", "Revoke")
+            await check_page(page)
+            await page.keyboard.press("Escape")
+
+            await page.goto(f"{address}/console/audit-log")
+            await page.locator("details summary").first.focus()
+            await page.keyboard.press("Enter")
+            await expect(page.locator("details[open] .facts").first).to_be_visible()
+            await check_in_every_form(page)
+            for path in ("webhooks", "events", "kyc", "clients", "links"):
+                await page.goto(f"{address}/console/{path}")
+                await check_in_every_form(page)
+            event = (await owner.get("/v1/events"))["data"][0]
+            await page.goto(f"{address}/console/events/{event['id']}")
+            await check_in_every_form(page)
+            assert {url.startswith(address) for url in visit.addresses} == {True}
+            assert visit.messages == []
