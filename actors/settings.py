@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -32,6 +33,10 @@ MASTER_KEY_BYTES = 32
 
 # Variables of the test suite, the benchmarks and the chaos runs.
 _FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
+
+OWN_PATHS = ("/v1", "/console", "/docs", "/problems", "/healthz")
+"""Paths of the API, with which the prefix of a proxy must not begin."""
+_PATH_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
 _WRITABLE = "target_session_attrs=read-write"
 
@@ -108,7 +113,8 @@ class Settings(BaseSettings):
     """Public address of the documentation host, the base of every problem ``type``; unset = relative to the
     API."""
     trusted_proxies: Networks = ()
-    """Comma-separated networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are trusted."""
+    """Comma-separated networks of proxies whose ``X-Forwarded-For``, ``X-Forwarded-Proto`` and
+    ``X-Forwarded-Prefix`` are trusted."""
     tls_cert_file: Path | None = None
     """Certificate chain, PEM, with which the API and the vision host serve HTTPS; read again when it changes;
     unset = plain HTTP, for a proxy that terminates TLS."""
@@ -154,10 +160,22 @@ class Settings(BaseSettings):
     quota_stored_mb_per_day: Annotated[int, Field(ge=1)] = 1_024
     """Megabytes of answers that a tenant stores under idempotency keys in 24 hours, in each API server."""
     rate_token_per_minute: Annotated[int, Field(ge=1)] = TOKEN_FAILURES_PER_MINUTE
-    """Failed token requests and sign-ins a minute for each client_id, ten times as many for each source
-    address; the right secret is never refused."""
+    """Failed token requests and sign-ins a minute for each client_id, and tries of a password for each
+    sign-in name; ten times as many failures for each source address. The right secret of a client is never
+    refused."""
     rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60
     """KYC writes a minute for each client."""
+
+    # --- sign-in to the console -------------------------------------------------------------------------
+    oidc_issuer: str | None = None
+    """OpenID Connect provider through which users may sign in, as its metadata name it; unset = none."""
+    oidc_client_id: Annotated[str | None, Field(validate_default=True)] = None
+    """The id of this installation at the provider."""
+    oidc_client_secret: SecretStr | None = None
+    """Its secret; unset = a public client."""
+    root_path: str = ""
+    """Path prefix under which a proxy serves this installation, such as ``/cards``; trusted proxies may send
+    it as ``X-Forwarded-Prefix`` instead."""
 
     # --- outgoing calls -----------------------------------------------------------------------------------
     egress_allow: Networks = ()
@@ -218,6 +236,29 @@ class Settings(BaseSettings):
             raise ValueError("must be an address that starts with https:// or http://")
         return None if value is None else value.rstrip("/")
 
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _issuer(cls, value: str | None) -> str | None:
+        local = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
+        if value is not None and not value.startswith(("https://", *local)):
+            raise ValueError("must be an address that starts with https://")
+        return value
+
+    @field_validator("oidc_client_id")
+    @classmethod
+    def _client_of_issuer(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "oidc_issuer" in info.data and (value is None) != (info.data["oidc_issuer"] is None):
+            raise ValueError("the issuer and the client id are set together")
+        return value
+
+    @field_validator("root_path")
+    @classmethod
+    def _prefix(cls, value: str) -> str:
+        prefix = value.rstrip("/")
+        if prefix and not is_path_prefix(prefix):
+            raise ValueError(f"must be a path like /cards, and must not begin with {', '.join(OWN_PATHS)}")
+        return prefix
+
     @field_validator("tls_key_file")
     @classmethod
     def _pair(cls, value: Path | None, info: ValidationInfo) -> Path | None:
@@ -254,10 +295,9 @@ class Settings(BaseSettings):
 
     def to_json(self) -> bytes:
         """All settings except the master key and the address for migrations, as bytes for another process."""
-        values = self.model_dump(
-            mode="json", exclude={"master_key", "migrations_database_url", "database_url", "redis_url"}
-        )
-        for name in ("database_url", "redis_url"):
+        passed = ("database_url", "redis_url", "oidc_client_secret")
+        values = self.model_dump(mode="json", exclude={"master_key", "migrations_database_url", *passed})
+        for name in passed:
             secret: SecretStr | None = getattr(self, name)
             values[name] = secret.get_secret_value() if secret else None
         return json.dumps(values).encode()
@@ -313,6 +353,12 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
         for name in environ
         if name.startswith(PREFIX) and name not in known and not name.startswith(_FOREIGN_PREFIXES)
     )
+
+
+def is_path_prefix(text: str) -> bool:
+    """Whether a proxy may serve the API under the path prefix ``text``, which has no slash at its end."""
+    own = any(text == each or text.startswith(f"{each}/") for each in OWN_PATHS)
+    return not own and _PATH_PREFIX.fullmatch(text) is not None
 
 
 def _present(secret: SecretStr | None, name: str) -> str:

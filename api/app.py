@@ -55,6 +55,7 @@ from api.stand_in import activity as stand_in_activity
 from api.stand_in import policy as stand_in_policy
 from api.transactions import routes as transactions
 from api.transfers import routes as transfers
+from api.users import routes as users
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
 
@@ -92,6 +93,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     kyc.router,
     capture.router,
     clients.router,
+    users.router,
     audit_log.router,
     links.router,
 )
@@ -142,6 +144,7 @@ def refuse_as_problems(app: FastAPI, services: Services) -> None:
         base_url=settings.docs_base_url,
         counts=services.counts,
         trusted=settings.trusted_proxies,
+        root_path=settings.root_path,
     )
 
 

@@ -6,7 +6,7 @@ A row of the audit log holds neither secrets nor personal data: ``hidden`` membe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -20,6 +20,8 @@ _UNLISTED: Final = frozenset({"updated_at"})
 OPERATOR_ACTS: Final = (
     "create_client",
     "revoke_client",
+    "create_user",
+    "create_sign_in_link",
     "erase_kyc_check",
     "read_kyc_data",
     "rewrap_kyc_keys",
@@ -36,6 +38,8 @@ OPERATOR_ACTS: Final = (
 """Acts of operators, on the command line."""
 
 View = Mapping[str, Any]
+ActorKind = Literal["client", "user"]
+"""Who acts through the API: an API client, or a user in the console."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -44,8 +48,9 @@ class Act(msgspec.Struct, frozen=True):
     name: str
     """The operation of the API, for example ``update_card``."""
     actor: str
-    """The id of the client."""
+    """The id of the client or of the user."""
     request_id: str
+    actor_kind: ActorKind = "client"
 
 
 def changed(

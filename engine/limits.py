@@ -313,8 +313,8 @@ BODY_RECEIPT_SECONDS: Final = 10.0
 """From the end of a request's head to the end of its body."""
 OAUTH_FORM_FIELDS_MAX: Final = 20
 """Fields of a token request's form."""
-CONSOLE_FORM_FIELDS_MAX: Final = 500
-"""Fields of a form of the console; the longest ones have a checkbox for each scope or country."""
+CONSOLE_FORM_FIELDS_MAX: Final = 2_000
+"""Fields of a form of the console; the longest is the editor of authorization rules."""
 SECRET_BYTES: Final = 32
 """Random bytes of a secret that is shown once: client secrets, access and capture tokens, sessions, decision
 secrets."""
@@ -447,6 +447,33 @@ TOKEN_FAILURES_PER_ADDRESS: Final = 10
 """Multiple of that limit for one address, which many clients may share."""
 CLIENTS_MAX: Final = 100
 """Active API clients of a tenant in one mode."""
+USERS_MAX: Final = 500
+"""Users of a tenant, disabled ones included."""
+PASSWORD_CHARS_MIN: Final = 12
+PASSWORD_CHARS_MAX: Final = 256
+"""Length of a user's password. The upper limit bounds the work of hashing."""
+PASSWORD_HASHES_AT_ONCE: Final = 2
+"""Passwords that an API server hashes at the same time; each takes 46 MiB and one core."""
+SIGN_IN_FAILURES_PER_HOUR: Final = 60
+"""Tries of a password an hour for one sign-in name, from all addresses, on each API server."""
+OPENID_FLOW_SECONDS: Final = 600
+"""Time to sign in at the OpenID Connect provider."""
+OPENID_METADATA_SECONDS: Final = 3_600
+"""How long the provider's metadata are kept."""
+OPENID_REQUEST_SECONDS: Final = 10.0
+"""Longest call of the provider."""
+INVITATION_DAYS: Final = 7
+"""Lifetime of an invitation, which works once."""
+SIGN_IN_LINK_MINUTES: Final = 15
+"""Lifetime of a sign-in link, which works once."""
+ONE_TIME_CODE_SECONDS: Final = 300
+"""Time to enter the one-time code after the password."""
+ONE_TIME_CODE_FAILURES_MAX: Final = 5
+"""Wrong one-time codes in a row, after which the user waits."""
+ONE_TIME_CODE_PAUSE_MINUTES: Final = 15
+"""How long the user then waits. With it, guessing a code takes years."""
+RECOVERY_CODES: Final = 10
+"""Recovery codes of a user; each works once."""
 CLIENT_SECRET_OVERLAP_HOURS_MAX: Final = 168
 """Longest time that the previous secret of a client works after a rotation."""
 EVENT_RETENTION_DAYS: Final = 30
@@ -791,6 +818,10 @@ CONSOLE_CURSORS_MAX: Final = 40
 """Pages of a list that lead back one by one; further ones lead to the first page."""
 CONSOLE_NOTICE_CHARS_MAX: Final = 300
 """Length of the notice that follows an action."""
+CONSOLE_SEARCH_CHARS_MAX: Final = 100
+"""Length of a text that is searched for."""
+CONSOLE_SEARCH_PAGES_MAX: Final = 5
+"""Pages of a list that a search reads."""
 CONSOLE_ACTS_MAX: Final = 100
 """Entries on the page of the audit log."""
 

@@ -30,6 +30,7 @@ RESOURCES: Final = (
     "accounts",
     "rules",
     "clients",
+    "users",
 )
 """Resources with a scope for reading and one for writing."""
 REVEAL: Final = "cards:reveal"
@@ -48,6 +49,8 @@ _LOWEST_ROLES: Final[dict[str, Role]] = {
     LINKS: "admin",
     "clients:read": "owner",
     "clients:write": "owner",
+    "users:read": "owner",
+    "users:write": "owner",
 }
 """The lowest role that can use a scope at all, where that is not ``user``."""
 

@@ -23,6 +23,7 @@ from ops.commands.resend import ResendError
 from ops.commands.show_cards import ShowCardsError
 from ops.commands.spend import SpendError
 from ops.database.clients import ClientError
+from ops.database.users import UserError
 from ops.database.key_check import KeyCheckError
 from ops.database.migrate import MigrationError
 from ops.demo import DemoError
@@ -40,6 +41,7 @@ EXPECTED_FAILURES: Final = (
     CannotConnectError,
     BacktestError,
     ClientError,
+    UserError,
     ClusterError,
     ControlError,
     CustodyLogError,

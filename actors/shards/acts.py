@@ -83,7 +83,7 @@ def act_row(
         after.tenant_id,
         after.live,
         now_ms,
-        "client",
+        act.actor_kind,
         act.actor,
         act.name,
         *about,

@@ -20,13 +20,15 @@ from api.database.pool import fetch
 from api.http.headers import header
 from api.http.problems import Refusal
 from api.services import Services
+from engine.acts import ActorKind
 from engine.limits import TOKEN_CACHE_SECONDS, TOKENS_CACHED_MAX
+from engine.scopes import Mode
 
 TOKEN_PURPOSE: Final = "access-token"
 
 _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]{1,512}=*)", re.ASCII)
 _FIND: Final = f"""
-    SELECT t.token_digest, c.id::text AS client, c.tenant_id::text, c.live, {ROLE.format("c")}, t.scopes,
+    SELECT t.token_digest, c.id::text, c.tenant_id::text, c.live, {ROLE.format("c")}, t.scopes,
            (extract(epoch FROM t.expires_at) * 1000)::bigint AS expires_ms
     FROM access_tokens t JOIN clients c ON c.id = t.client
     WHERE t.token_digest = ANY ($1::bytea[]) AND t.revoked_at IS NULL AND t.expires_at > now()
@@ -35,14 +37,28 @@ _FIND: Final = f"""
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The client behind a valid token. ``tenant_id`` and ``live`` are part of every query made for it."""
+    """The client behind a valid token, or the user of a console session. ``tenant_id`` and ``live`` are part
+    of every query made for it."""
 
-    client: str
+    id: str
     tenant_id: str
     live: bool
     role: str
     scopes: frozenset[str]
     expires_ms: int
+    kind: ActorKind = "client"
+    modes: frozenset[Mode] = frozenset()
+    """The modes of a user; a client has one mode, that of ``live``."""
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of this call."""
+        return "live" if self.live else "test"
+
+    @property
+    def all_modes(self) -> frozenset[Mode]:
+        """Every mode that the caller may use."""
+        return self.modes or frozenset((self.mode,))
 
 
 class Tokens:
@@ -87,7 +103,7 @@ class Tokens:
 
 
 def _caller(row: asyncpg.Record) -> Caller:
-    fields = {name: row[name] for name in ("client", "tenant_id", "live", "role", "expires_ms")}
+    fields = {name: row[name] for name in ("id", "tenant_id", "live", "role", "expires_ms")}
     return Caller(**fields, scopes=frozenset(row["scopes"]))
 
 

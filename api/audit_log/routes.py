@@ -24,7 +24,10 @@ router = new_router("Audit log")
 ACTS: Final = tuple(sorted({*RECORDED, *OPERATOR_ACTS}))
 SELECT: Final = """
     SELECT r.id::text, r.recorded_at, r.actor_kind, r.actor, r.act, r.object_kind, r.object_id, r.before,
-           r.after, r.request_id
+           r.after, r.request_id,
+           CASE r.actor_kind WHEN 'client' THEN (SELECT name FROM clients WHERE id = r.actor::uuid)
+                             WHEN 'user' THEN (SELECT name FROM users WHERE id = r.actor::uuid)
+           END AS actor_name
     FROM audit_log r
 """
 
@@ -34,10 +37,13 @@ ObjectId = Annotated[str, StringConstraints(min_length=1, max_length=100, patter
 class ActorView(View):
     """Who acted."""
 
-    kind: Literal["client", "operator"]
-    """`operator`: on the command line of the installation."""
+    kind: Literal["client", "user", "operator"]
+    """`client`: through the API; `user`: in the console; `operator`: on the command line of the
+    installation."""
     id: Annotated[str, example("019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e")]
-    """The id of the client, or the operator's name as the command line knows it."""
+    """The id of the client or of the user, or the operator's name as the command line knows it."""
+    name: Annotated[str, example("Back office")] | None
+    """The present name of the client or of the user."""
 
 
 class ObjectView(View):
@@ -54,7 +60,8 @@ class AuditEntryView(View):
     recorded_at: Instant
     actor: ActorView
     act: Annotated[str, Field(json_schema_extra={"enum": list(ACTS)}), example("update_card")]
-    """The operation, by its name in this description; `sign_in` and `sign_out` are of the console."""
+    """The operation, by its name in this description; `sign_in`, `sign_out` and acts on the own account are of
+    the console."""
     object: ObjectView
     before: Annotated[dict[str, Any], example({"state": "active"})] | None
     """The members that the act changed, as they were. `null`: the object is new."""
@@ -69,7 +76,7 @@ class AuditLogQuery(WindowQuery):
     """Filters of the list."""
 
     actor: Annotated[Text100, example("019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e")] | None = None
-    """The id of a client, or the name of an operator."""
+    """The id of a client or of a user, or the name of an operator."""
     act: Annotated[Literal[ACTS], example("update_card")] | None = None  # type: ignore[valid-type]
     object_id: ObjectId | None = None
 
@@ -112,7 +119,7 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
     return {
         "id": row["id"],
         "recorded_at": shown_instant(row["recorded_at"]),
-        "actor": {"kind": row["actor_kind"], "id": row["actor"]},
+        "actor": {"kind": row["actor_kind"], "id": row["actor"], "name": row["actor_name"]},
         "act": row["act"],
         "object": {"kind": row["object_kind"], "id": row["object_id"]},
         "before": _fragment(row["before"]),

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, model_validator
 from starlette.responses import Response
 
 from actors.vault import VaultError
-from api.cardholders.routes import Address, CardholderStatus, CardholderView, Email, Phone
+from api.cardholders.routes import Address, CardholderStatus, CardholderView, Phone
 from api.cardholders.status import CardholderRef, StatusChange, begin, end, open_change, put_in_force
 from api.database.pool import Connection, transaction
 from api.events.log import record, write

@@ -17,6 +17,7 @@ from api.http.answers import json_response
 from api.http.fields import (
     Country,
     Day,
+    Email,
     Id,
     Instant,
     Text20,
@@ -48,11 +49,6 @@ _INSERT: Final = f"""
     VALUES ($1, $2, $3, $4, $5, 'active', $6, $6, {", ".join(f"${7 + i}" for i in range(len(COLUMNS)))})
 """
 
-Email = Annotated[
-    str,
-    StringConstraints(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}$"),
-    example("ada@example.com"),
-]
 CardholderStatus = Literal["active", "blocked", "closed"]
 Phone = Annotated[str, StringConstraints(pattern=r"^\+[1-9][0-9]{1,14}$"), example("+353861234567")]
 

@@ -25,7 +25,7 @@ import msgspec
 from api.database.pool import Connection, connected, transaction
 from api.http.problems import unavailable
 from api.services import Services
-from engine.acts import Act
+from engine.acts import Act, ActorKind
 from engine.commands import SetCardholderStatus
 from engine.ids import Derived, derive, id_of_pair, key_of
 from engine.instant import to_datetime
@@ -33,11 +33,11 @@ from engine.limits import CARDHOLDER_CARDS_AT_ONCE, CARDHOLDER_RESUME_SECONDS
 from engine.replies import Done
 
 _OPEN: Final = """
-    SELECT id::text, status, actor, request_id FROM cardholder_status_changes WHERE cardholder_id = $1::uuid
+    SELECT id::text, status, actor, actor_kind, request_id FROM cardholder_status_changes WHERE cardholder_id = $1::uuid
 """
 _BEGIN: Final = """
-    INSERT INTO cardholder_status_changes (cardholder_id, id, status, resume_at, actor, request_id)
-    VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6)
+    INSERT INTO cardholder_status_changes (cardholder_id, id, status, resume_at, actor, actor_kind, request_id)
+    VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6, $7)
 """
 _END: Final = (
     "DELETE FROM cardholder_status_changes WHERE cardholder_id = $1::uuid AND id = $2::uuid RETURNING 1"
@@ -70,7 +70,8 @@ class StatusChange(msgspec.Struct, frozen=True):
     live: bool
     status: str
     actor: str | None = None
-    """The client that began the change, and its request; ``None`` if the release before began it."""
+    """Who began the change, and with which request; ``None`` if the release before began it."""
+    actor_kind: ActorKind = "client"
     request_id: str | None = None
 
     @property
@@ -82,7 +83,7 @@ class StatusChange(msgspec.Struct, frozen=True):
         """The act whose change this is."""
         if self.actor is None or self.request_id is None:
             return None
-        return Act("update_cardholder", self.actor, self.request_id)
+        return Act("update_cardholder", self.actor, self.request_id, self.actor_kind)
 
 
 class CardholderRef(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ async def open_change(connection: Connection, of: CardholderRef) -> StatusChange
     row = await connection.fetchrow(_OPEN, of.cardholder_id)
     if row is None:
         return None
-    act = (row["actor"], row["request_id"])
+    act = (row["actor"], row["actor_kind"] or "client", row["request_id"])
     return StatusChange(row["id"], of.cardholder_id, of.tenant_id, of.live, row["status"], *act)
 
 
@@ -107,8 +108,15 @@ async def begin(
 ) -> StatusChange:
     """Record a change to ``status``, which ``act`` asks for. The caller has locked the cardholder's row,
     which has no open change."""
-    by = (None, None) if act is None else (act.actor, act.request_id)
-    change = StatusChange(services.new_id(), of.cardholder_id, of.tenant_id, of.live, status, *by)
+    change = StatusChange(
+        services.new_id(),
+        of.cardholder_id,
+        of.tenant_id,
+        of.live,
+        status,
+        *(() if act is None else (act.actor, act.actor_kind, act.request_id)),
+    )
+    by = (change.actor, change.actor_kind, change.request_id)
     await connection.execute(_BEGIN, change.cardholder_id, change.id, status, resume_at(services), *by)
     return change
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from api.access.tokens import Caller
 from api.database.pool import Connection
 from engine.instant import to_datetime
 
@@ -19,7 +20,10 @@ _RECORD: Final = """
     INSERT INTO custody_log (at, tenant_id, live, card_id, session_id, act, actor, purpose)
     VALUES ($1, $2::uuid, $3, $4::uuid, $5::uuid, $6, $7, $8)
 """
-_CLIENT: Final = "SELECT client_id FROM clients WHERE id = $1::uuid"
+_NAMES: Final = {
+    "client": "SELECT client_id FROM clients WHERE id = $1::uuid",
+    "user": "SELECT email FROM users WHERE id = $1::uuid",
+}
 
 
 async def record(connection: Connection, session: Any, act: Act, actor: str, now_ms: int) -> None:
@@ -28,6 +32,6 @@ async def record(connection: Connection, session: Any, act: Act, actor: str, now
     await connection.execute(_RECORD, to_datetime(now_ms), *about, act, actor, PURPOSE)
 
 
-async def actor_of_client(connection: Connection, client: str) -> str:
-    """The API client as it stands in the log."""
-    return f"client {await connection.fetchval(_CLIENT, client)}"
+async def actor_of(connection: Connection, caller: Caller) -> str:
+    """The API client or the user as it stands in the log."""
+    return f"{caller.kind} {await connection.fetchval(_NAMES[caller.kind], caller.id)}"

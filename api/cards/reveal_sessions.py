@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, StringConstraints
 from starlette.responses import Response
 
-from api.cards.custody_log import actor_of_client, record
+from api.cards.custody_log import actor_of, record
 from api.database.pool import Connection
 from api.http.answers import json_response
 from api.http.fields import Instant, example
@@ -97,7 +97,7 @@ async def create_reveal_session(card_id: PathId, given: RevealSessionInput, call
             raise Refusal("card-ended")
         times = to_datetime(now_ms), to_datetime(expires_ms)
         await connection.execute(_INSERT, *session.values(), digest, given.parent_origins, *times)
-        actor = await actor_of_client(connection, caller.client)
+        actor = await actor_of(connection, caller)
         await record(connection, session, "opened", actor, now_ms)
         opened = {"reveal_session": session["id"], "parent_origins": given.parent_origins}
         await record_act(connection, call, Change("card", card_id, None, opened))

@@ -13,6 +13,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.access.credentials import digest_of, new_client_id, new_secret
+from api.access.owners import require_owner
 from api.access.tokens import Caller
 from api.clients.views import (
     FIND,
@@ -39,8 +40,6 @@ from engine.scopes import Mode, default_scopes, includes
 router = new_router("Clients")
 
 KIND: Final = "client"
-_TAKE_TURNS: Final = "SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
-_STILL_OWNER: Final = "SELECT true FROM clients WHERE id = $1::uuid AND owner AND revoked_at IS NULL"
 _COUNT: Final = "SELECT count(*) FROM clients WHERE tenant_id = $1 AND live = $2 AND revoked_at IS NULL"
 _OTHER_OWNER: Final = """
     SELECT EXISTS (SELECT FROM clients
@@ -78,7 +77,7 @@ async def create_client(given: ClientInput, call: KeyedCall) -> Response:
     scopes = _granted(caller, given)
 
     async def work(connection: Connection) -> Response:
-        await _require_owner(connection, caller)
+        await require_owner(connection, caller)
         if await connection.fetchval(_COUNT, caller.tenant_id, caller.live) >= CLIENTS_MAX:
             raise Refusal("client-limit")
         id_, secret, owner = call.services.new_id(), new_secret(), given.role == "owner"
@@ -138,7 +137,7 @@ async def revoke_client(client: PathId, call: KeyedCall, _body: Empty = NO_MEMBE
     caller = call.caller
 
     async def work(connection: Connection) -> Response:
-        await _require_owner(connection, caller)
+        await require_owner(connection, caller)
         before = await _require(connection, caller, client)
         if before["revoked_at"] is not None:
             return json_response(200, show(before))
@@ -168,7 +167,7 @@ async def rotate_client_secret(client: PathId, given: SecretRotation, call: Keye
     caller = call.caller
 
     async def work(connection: Connection) -> Response:
-        await _require_owner(connection, caller)
+        await require_owner(connection, caller)
         before = await _require(connection, caller, client)
         if before["revoked_at"] is not None:
             raise Refusal("client-revoked")
@@ -194,14 +193,6 @@ def _granted(caller: Caller, given: ClientInput) -> list[str]:
     if not includes(caller.role, given.role) or not caller.scopes.issuperset(scopes):
         raise Refusal("grant-exceeds-caller")
     return scopes
-
-
-async def _require_owner(connection: Connection, caller: Caller) -> None:
-    """Lock the tenant until the transaction ends. Raises ``Refusal`` 401 if the caller has just been
-    revoked: its token may still be cached."""
-    await connection.execute(_TAKE_TURNS, caller.tenant_id)
-    if not await connection.fetchval(_STILL_OWNER, caller.client):
-        raise Refusal("unauthorized", headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
 
 
 async def _require(connection: Connection, caller: Caller, client: str) -> asyncpg.Record:

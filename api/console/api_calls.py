@@ -126,12 +126,13 @@ class ConsoleApi:
 
     def _scope(self, method: str, path: str, query: str, key: str | None, content: bytes) -> Scope:
         outer = self._request.scope
-        headers = [(b"host", b"localhost"), (b"x-request-id", outer[REQUEST_ID].encode())]
+        host = self._request.headers.get("host", "")
+        headers = [(b"host", host.encode("latin-1")), (b"x-request-id", outer[REQUEST_ID].encode())]
         if content:
             headers.append((b"content-type", b"application/json"))
         if key is not None:
             headers.append((b"idempotency-key", key.encode()))
-        scope = {
+        return {
             "type": "http",
             "asgi": outer["asgi"],
             "http_version": outer["http_version"],
@@ -140,7 +141,7 @@ class ConsoleApi:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
-            "root_path": "",
+            PREFIX: outer.get(PREFIX, ""),
             "headers": headers,
             "client": outer["client"],
             "server": outer["server"],
@@ -148,7 +149,6 @@ class ConsoleApi:
             SESSION_CALLER: self._caller,
             ARRIVED: True,
         }
-        return scope | ({PREFIX: outer[PREFIX]} if PREFIX in outer else {})
 
 
 class Download(Response):

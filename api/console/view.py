@@ -15,6 +15,7 @@ from api.access.tokens import Caller
 from api.console import templating
 from api.console.api_calls import ConsoleApi, Problem
 from api.console.templating import NO_STORE, PATH, Addresses
+from api.http.answers import json_bytes
 from api.http.problems import Refusal
 from api.services import Services
 from engine.limits import CONSOLE_CURSORS_MAX, CONSOLE_NOTICE_CHARS_MAX
@@ -22,7 +23,7 @@ from engine.limits import CONSOLE_CURSORS_MAX, CONSOLE_NOTICE_CHARS_MAX
 NOTICE_COOKIE: Final = "stanchion_notice"
 NOTICE_SECONDS: Final = 60
 PAGE_ROWS: Final = 25
-GROUPS: Final = ("", "Cards", "Programmes", "Developers", "Administration")
+GROUPS: Final = ("", "Cards", "Programmes", "Money", "Developers", "Administration")
 """Groups of the navigation, in order."""
 
 
@@ -40,11 +41,14 @@ class Person(NamedTuple):
 class Session:
     """A signed-in browser: a user, or an API client in test mode."""
 
+    id: str
     caller: Caller
     csrf: str
     """The token that every form of this session carries."""
     name: str
     """The name of the user or of the client."""
+    tenant: str
+    """The name of the tenant."""
     zone: str = "UTC"
     """The IANA time zone in which the session shows times."""
     person: Person | None = None
@@ -56,11 +60,12 @@ class Form(dict[str, str]):
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(pairs)
-        self._pairs = pairs
+        self.pairs = pairs
+        """Names and values in the order of the form."""
 
     def all(self, name: str) -> list[str]:
         """Every value of a field, such as those of checkboxes with one name."""
-        return [value for given, value in self._pairs if given == name]
+        return [value for given, value in self.pairs if given == name]
 
     def text(self, name: str) -> str | None:
         """The value without surrounding spaces; ``None`` if it is empty or missing."""
@@ -168,6 +173,10 @@ class View:
         if notice:
             response.delete_cookie(NOTICE_COOKIE, path=self.url())
         return response
+
+    def json(self, value: Any) -> Response:
+        """Data for a script of the page."""
+        return Response(json_bytes(value), 200, NO_STORE, "application/json")
 
     def problem(self, problem: Problem) -> Response:
         """The page that shows a problem on its own."""

@@ -63,6 +63,7 @@ _TAGS: Final = {
     "Events": "The log of events, in order, for 30 days.",
     "Webhooks": "Endpoints that receive events, and the deliveries to them.",
     "Clients": "API clients of the tenant, managed by its owners.",
+    "Users": "People who sign in to the console, managed by the tenant's owners.",
     "Audit log": "Who administered what, when, with what effect.",
     "Links": "Connections with networks and processors.",
 }

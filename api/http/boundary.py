@@ -16,11 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.ids import new_id
 from actors.log import TRACE
+from actors.settings import is_path_prefix
 from actors.source_address import Network, is_trusted
 from api.http.counts import CLIENT_GONE, RestCounts
 from api.http.faults import refusal_of
 from api.http.problems import Refusal, problem_response
-from api.http.scope import ARRIVED, OPERATION, REQUEST_ID, TENANT
+from api.http.scope import ARRIVED, OPERATION, PREFIX, REQUEST_ID, SESSION_CALLER, TENANT
 from api.http.security_headers import HSTS, SECURITY_HEADERS
 
 NO_STORE: Final = (b"cache-control", b"no-store")
@@ -36,16 +37,23 @@ _CLOSE: Final = (b"connection", b"close")
 
 class Boundary:
     """ASGI middleware. ``base_url`` is the documentation host in the ``type`` of problems; ``trusted`` are
-    the proxies whose ``X-Forwarded-Proto`` is used.
+    the proxies whose ``X-Forwarded-Proto`` and ``X-Forwarded-Prefix`` are used; ``root_path`` is the prefix
+    under which a proxy serves this server, and which it may leave in the path or strip.
     """
 
     def __init__(
-        self, app: ASGIApp, base_url: str | None, counts: RestCounts, trusted: Sequence[Network] = ()
+        self,
+        app: ASGIApp,
+        base_url: str | None,
+        counts: RestCounts,
+        trusted: Sequence[Network] = (),
+        root_path: str = "",
     ) -> None:
         self._app = app
         self._base_url = base_url
         self._counts = counts
         self._trusted = tuple(trusted)
+        self._root_path = root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,8 +62,7 @@ class Boundary:
         began = time.monotonic()
         request_id, hosts = _read_headers(scope)
         scope[REQUEST_ID] = request_id
-        if self._trusted:
-            self._read_scheme(scope)
+        self._read_proxy(scope)
         # The server gives each request a task, and so a context, of its own.
         TRACE.set(request_id)
         TENANT.set(None)
@@ -84,19 +91,28 @@ class Boundary:
         except Exception as failure:  # noqa: BLE001 -- no traceback and no value may leave the process
             refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request_id)
             if status is CLIENT_GONE:
-                response = problem_response(refusal, request_id, self._base_url)
+                response = problem_response(refusal, request_id, self._base_url or scope[PREFIX])
                 await response(scope, receive, send_identified)
         finally:
             self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
 
-    def _read_scheme(self, scope: Scope) -> None:
-        """Take the scheme from a trusted proxy's ``X-Forwarded-Proto``: clients used it to reach the
-        proxy."""
-        client = scope["client"]
+    def _read_proxy(self, scope: Scope) -> None:
+        """Take scheme and path prefix from a trusted proxy: clients used them to reach the proxy. The prefix
+        of the setting is stripped where the proxy has left it."""
+        if SESSION_CALLER in scope:
+            return  # a call in process: the outer request has passed here
+        prefix, path = self._root_path, scope["path"]
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            scope["path"] = path[len(prefix) :] or "/"
+        client = scope["client"] if self._trusted else None
         if client is not None and is_trusted(client[0], self._trusted):
             for name, value in scope["headers"]:
                 if name == b"x-forwarded-proto" and value in (b"https", b"http"):
                     scope["scheme"] = value.decode()
+                elif name == b"x-forwarded-prefix":
+                    given = value.decode("latin-1").rstrip("/")
+                    prefix = given if is_path_prefix(given) else prefix
+        scope[PREFIX] = prefix
 
 
 def _read_headers(scope: Scope) -> tuple[str, list[bytes]]:

@@ -41,6 +41,11 @@ Id = Annotated[
     Field(json_schema_extra={"format": "uuid"}),
     example(ID_EXAMPLE),
 ]
+Email = Annotated[
+    str,
+    StringConstraints(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}$"),
+    example("ada@example.com"),
+]
 Currency = Literal["EUR", "GBP", "USD"]
 Amount = Annotated[str, StringConstraints(pattern=AMOUNT_PATTERN), example("12.50")]
 ShownAmount = Annotated[str, StringConstraints(pattern=SHOWN_AMOUNT_PATTERN), example("12.50")]

@@ -125,7 +125,7 @@ async def review_kyc_check(check_id: PathId, given: Review, call: KeyedCall) -> 
         raise Refusal("kyc-not-in-review", f"The check is {check.case.state}.")
     last = None
     if given.outcome == "passed":
-        reader = f"client {call.caller.client}"
+        reader = f"{call.caller.kind} {call.caller.id}"
         data = await data_of(services, check.case, reader, ["document_verification"])
         last = document_expiry(data, today_of(services))
     now_ms = services.clock.now_ms()

@@ -24,6 +24,8 @@ UNRECORDED: Final = frozenset({"compute_cvv2"})
 """Operations with a scope for writing that change nothing."""
 SIGN_IN: Final = "sign_in"
 SIGN_OUT: Final = "sign_out"
+OWN_ACTS: Final = ("set_password", "enable_totp", "disable_totp", "renew_recovery_codes", "end_session")
+"""Acts of users on their own account, in the console."""
 RECORDED: Final = (
     *(
         name
@@ -34,8 +36,9 @@ RECORDED: Final = (
     ),
     SIGN_IN,
     SIGN_OUT,
+    *OWN_ACTS,
 )
-"""The acts of the API: operations except reads and simulated traffic, and sessions of the console."""
+"""The acts of the API: operations except reads and simulated traffic, and those of the console."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -65,13 +68,13 @@ def act_of(call: Call) -> Act | None:
     """The act that ``call`` carries out; ``None`` for an operation without a row."""
     if call.operation not in RECORDED:
         return None
-    return Act(call.operation, call.caller.client, call.request_id)
+    return Act(call.operation, call.caller.id, call.request_id, call.caller.kind)
 
 
 async def record_act(connection: Connection, call: Call, change: Change) -> None:
     """Record in the connection's transaction that ``call`` makes ``change``; without a difference there is no
     row."""
-    act = Act(call.operation, call.caller.client, call.request_id)
+    act = Act(call.operation, call.caller.id, call.request_id, call.caller.kind)
     await write_act(connection, act, call.caller, change, call.services.clock.now_ms())
 
 
@@ -86,7 +89,7 @@ async def write_act(connection: Connection, act: Act, party: Party, change: Chan
         party.tenant_id,
         party.live,
         now_ms,
-        "client",
+        act.actor_kind,
         act.actor,
         act.name,
         change.kind,

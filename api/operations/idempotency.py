@@ -64,10 +64,11 @@ Prepared = TypeVar("Prepared")
 
 
 def claim_of(services: Services, caller: Caller, request: Request, key: str, body: Any) -> IdempotencyClaim:
-    """The request's claim to ``key``: scope = client + method + path, fingerprint = keyed hash of the
-    canonical body.
+    """The request's claim to ``key``: scope = caller + method + path, fingerprint = keyed hash of the
+    canonical body. A user has other keys in each mode.
     """
-    scope = "\0".join((caller.client, request.method, _path(request), key))
+    claimant = caller.id if caller.kind == "client" else f"{caller.id} {caller.mode}"
+    scope = "\0".join((claimant, request.method, _path(request), key))
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     digest = services.vault.digest
     return IdempotencyClaim(

@@ -176,7 +176,7 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
     if CLAIM in scope:
         state.quotas.stored(scope[CALLER], len(response.body))
     if scope[OPERATION] in RECORDED and response.status_code < BAD_REQUEST:
-        _log.info(ACT, every=True, act=scope[OPERATION], actor=f"client {scope[CALLER].client}")
+        _log.info(ACT, every=True, act=scope[OPERATION], actor=f"{scope[CALLER].kind} {scope[CALLER].id}")
     return response
 
 

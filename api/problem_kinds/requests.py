@@ -184,7 +184,7 @@ KINDS: Final = (
         "grant-exceeds-caller",
         403,
         "The grant exceeds the rights of the caller",
-        "A client can be given only roles and scopes that the caller's own token has.",
+        "A client or a user can be given only roles, modes and scopes that the caller has itself.",
         "Leave out the scopes that the caller lacks, or have them granted on the command line.",
     ),
     Kind(

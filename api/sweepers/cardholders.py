@@ -27,7 +27,8 @@ _CHANGES: Final = """
           ORDER BY resume_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
     JOIN cardholders h ON h.id = due.cardholder_id
     WHERE c.cardholder_id = due.cardholder_id
-    RETURNING c.id::text, c.cardholder_id::text, h.tenant_id::text, h.live, c.status, c.actor, c.request_id
+    RETURNING c.id::text, c.cardholder_id::text, h.tenant_id::text, h.live, c.status, c.actor,
+              c.actor_kind, c.request_id
 """
 _ISSUES: Final = """
     UPDATE card_issues i SET resume_at = $2

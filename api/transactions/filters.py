@@ -18,12 +18,13 @@ from pydantic import StringConstraints
 
 from api.access.tokens import Caller
 from api.database.pool import Connection, connected
-from api.http.fields import TEXT_PATTERN, Id, Mcc, example
+from api.http.fields import TEXT_PATTERN, Amount, Id, Mcc, Text100, example
 from api.operations.call import Call
 from api.operations.pagination import Bounds, Candidates, WindowQuery
 from api.transactions.views import STATUS, Kind, Status
 from engine.decline import REASONS
 from engine.limits import PAGE_KEYS_MAX
+from engine.money import parse_amount
 
 Rrn = Annotated[
     str, StringConstraints(min_length=1, max_length=12, pattern=TEXT_PATTERN), example("632620000008")
@@ -49,6 +50,10 @@ class TransactionsQuery(WindowQuery):
     rrn: Rrn | None = None
     """Retrieval reference number (ISO 8583 DE37)."""
     network_txn_id: NetworkTxnId | None = None
+    merchant: Annotated[Text100, example("corner shop")] | None = None
+    """A part of the merchant's name; upper and lower case do not differ."""
+    amount: Amount | None = None
+    """The amount requested, in the card's currency."""
 
 
 @dataclass
@@ -77,6 +82,9 @@ _OTHERS: Final = {
     "kind": "r.kind = ?",
     "decision": f"CASE WHEN r.decline_reason IS NOT NULL THEN 'declined' WHEN {_APPROVED} THEN 'approved' END"
     " = ?",
+    "merchant": "EXISTS (SELECT FROM journal m WHERE m.actor_id = r.card_id AND m.seq = r.seq"
+    " AND strpos(lower(m.command::json ->> 'merchant_name'), lower(?::text)) > 0)",
+    "amount": "r.requested_minor = ?",
 }
 
 
@@ -84,6 +92,8 @@ async def plan_of(call: Call, query: TransactionsQuery) -> Plan:
     """The plan of a page."""
     conditions = _DIRECT | _OTHERS
     given = {name: value for name in conditions if (value := getattr(query, name)) is not None}
+    if query.amount is not None:
+        given["amount"] = parse_amount(query.amount)
     plan = Plan(scanned={conditions[name]: value for name, value in given.items()} | query.window)
     driving = next((name for name in _DIRECT if name in given), None)
     if driving is not None:

@@ -12,18 +12,22 @@ from typing import Annotated
 import typer
 
 from actors.vault import Vault
-from engine.scopes import REVEAL, SCOPES
-from ops.cli.options import Var, read_settings
+from engine.scopes import MODES, REVEAL, SCOPES
+from ops.cli.options import Mode, Var, one_of, read_settings
 from ops.database.clients import ClientCredentials, create_client, revoke_client
 from ops.database.key_check import check_master_key
 from ops.database.migrate import migrate as bring_up_to_date
 from ops.database.operator_acts import on_installation, operator_of, record_alone
 from ops.database.operator_connection import connect_operator
+from ops.database.users import LOCAL_EMAIL, NewUser
+from ops.database.users import create_user as make_user
 from ops.supervision.installation import database
 
 app = typer.Typer()
 clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
 app.add_typer(clients, name="clients")
+users = typer.Typer(help="People who sign in to the console.", no_args_is_help=True)
+app.add_typer(users, name="users")
 keys = typer.Typer(help="Master keys and the secrets that they seal.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 
@@ -108,6 +112,43 @@ def revoke(
     print("revoked")
     if not has_owner:
         print("The tenant has no owner in this mode any more: stanchion clients create", file=sys.stderr)
+
+
+@app.command()
+def sign_in(
+    email: Annotated[
+        str, typer.Argument(metavar="[EMAIL]", help="The user's sign-in name; default: the local owner.")
+    ] = LOCAL_EMAIL,
+    mode: Mode = "test",
+    var: Var = None,
+) -> None:
+    """Print a link that signs a user in to the console: once, within 15 minutes."""
+    from ops.commands.sign_in import link_of
+
+    print(link_of(read_settings(var), email, one_of(MODES, mode, "--mode")))
+
+
+@users.command("create")
+def create_user(
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The sign-in name.")],
+    tenant: Annotated[str, typer.Option(help="Name of the tenant; created if it is new.")],
+    name: Annotated[str, typer.Option(help="The user's name.")],
+    role: Annotated[str, typer.Option(help="user, admin, or owner, who manages users.")] = "owner",
+    mode: Annotated[
+        list[str] | None, typer.Option(help="test or live; may be repeated; default: both.")
+    ] = None,
+    reveal: Annotated[bool, typer.Option("--reveal", help="The user may show card numbers.")] = False,
+    var: Var = None,
+) -> None:
+    """Create a user and print the invitation: a link that sets a password, once, within seven days."""
+    from ops.commands.sign_in import base_of
+
+    settings = read_settings(var)
+    user = NewUser(tenant, email, name, role, tuple(mode or MODES), reveal)
+    with database(settings) as dsn:
+        vault = Vault.from_settings(settings)
+        link = asyncio.run(make_user(dsn, vault, user, operator_of(settings)))
+    print(f"{base_of(settings)}{link.path}")
 
 
 @keys.command()

@@ -40,6 +40,10 @@ def up(
     address: Annotated[
         str | None, typer.Option(metavar="RAY", help="Join this Ray cluster instead of starting a local one.")
     ] = None,
+    root_path: Annotated[
+        str | None,
+        typer.Option(metavar="PREFIX", help="Path prefix under which a proxy serves the API, like /cards."),
+    ] = None,
 ) -> None:
     """Start everything, and serve until Ctrl-C or SIGTERM."""
     if ports not in (None, "auto"):
@@ -47,6 +51,8 @@ def up(
     overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
     if address is not None:
         overrides["ray_address"] = address
+    if root_path is not None:
+        overrides["root_path"] = root_path
     settings = read_settings(var, SUPERVISOR, **overrides)
     prepare(settings)
     run_installation(settings, _load_actors)

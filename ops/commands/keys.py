@@ -19,6 +19,7 @@ from actors.network.card_secrets import SEAL as PAN
 from actors.vault import Vault, VaultError
 from actors.webhooks.signing_secrets import SEAL as WEBHOOK
 from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
+from api.users.one_time_codes import SEAL as TOTP
 from ops.commands.kyc import rewrap
 from ops.database.operator_acts import on_installation, record
 from ops.database.operator_connection import connect_operator
@@ -59,6 +60,7 @@ COLUMNS: Final = (
         AUTHENTICATION,
     ),
     Sealed("data keys of cardholders", "cardholders", "data_key", "id", CARDHOLDER),
+    Sealed("one-time code secrets", "users", "totp_sealed", "id", TOTP),
     Sealed("data keys of applicants", "kyc_data_keys", "wrapped"),
     Sealed("decision secrets", "programmes", "decision_secret_sealed"),
     Sealed("stored answers, kept for a day", "idempotency", "body"),

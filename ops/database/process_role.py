@@ -31,6 +31,7 @@ NEVER_DELETED: Final = (
     "stand_ins",
     "tenants",
     "transactions",
+    "users",
 )
 """Tables in which rows change but are never deleted."""
 READ_ONLY: Final = ("authentication_keys", "schema_functions", "schema_migrations")

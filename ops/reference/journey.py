@@ -64,6 +64,7 @@ def walk(api: Client, receiver: str) -> None:
     _events(api, endpoint_id)
     _endpoint_ends(api, endpoint_id)
     _clients(api, card)
+    _users(api)
     _links(api)
 
 
@@ -296,6 +297,18 @@ def _backtest(api: Client, programme: Programme, begin: str, end: str) -> None:
     _first(api.backtests.list(page_size=PAGE))
     _first(api.backtests.flips(backtest["id"], page_size=PAGE))
     api.backtests.flips_csv(backtest["id"])
+
+
+def _users(api: Client) -> None:
+    made = api.users.create(email="ada@example.com", name="Ada Lovelace", role="admin")
+    _first(api.users.list(page_size=PAGE))
+    api.users.update(made["id"], role="user")
+    api.users.invite(made["id"])
+    api.users.reset_totp(made["id"])
+    api.users.end_sessions(made["id"])
+    api.users.disable(made["id"])
+    api.users.enable(made["id"])
+    api.users.get(made["id"])
 
 
 def _clients(api: Client, card: Card) -> None:

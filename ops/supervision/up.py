@@ -36,12 +36,14 @@ from actors.primary import servers_of
 from actors.settings import PREFIX, Settings
 from actors.tls import ServerTls
 from actors.vault import Vault
+from engine.limits import SIGN_IN_LINK_MINUTES
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, ensure_demo_clients
 from ops.database.key_check import KeyCheckError, check_master_key
 from ops.database.migrate import applied_line, migrate
 from ops.database.operator_acts import on_installation, operator_of, record_alone
 from ops.database.operator_connection import connect_operator
+from ops.database.users import LOCAL_EMAIL, LOCAL_OWNER, sign_in_link
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
@@ -216,7 +218,8 @@ async def _serve(
             await control.open()
             write_private(run_file, json.dumps(run_record(settings, addresses, clients), indent=2) + "\n")
             _log.info("serving")
-            _print(greeting(addresses, clients, settings.var_dir))
+            link = await _sign_in_link(settings, vault, addresses)
+            _print(greeting(addresses, clients, settings.var_dir, link))
             reason = await _unless(stop, _first_failure(processes, servers))
             if reason is not None:
                 raise UpError(reason)
@@ -226,6 +229,14 @@ async def _serve(
         _print("Stopping ...")
         await control.close()
         await _stop_in_time(processes)
+
+
+async def _sign_in_link(settings: Settings, vault: Vault, addresses: ListenAddresses) -> str:
+    """The address of a link that signs the local owner in, once."""
+    link = await sign_in_link(
+        settings.database_dsn, vault, LOCAL_EMAIL, operator_of(settings), create=LOCAL_OWNER
+    )
+    return f"{addresses.base_url}{settings.root_path}{link.path}"
 
 
 async def _restart(settings: Settings, processes: ProcessGroup, report: Callable[[str], None]) -> None:
@@ -346,8 +357,10 @@ def run_record(
     }
 
 
-def greeting(addresses: ListenAddresses, clients: list[ClientCredentials], var_dir: Path) -> str:
-    """The addresses, and the commands of a first API request to paste."""
+def greeting(
+    addresses: ListenAddresses, clients: list[ClientCredentials], var_dir: Path, sign_in: str
+) -> str:
+    """The addresses, the link into the console, and the commands of a first API request to paste."""
     admin = next(client for client in clients if (client.mode, client.role) == ("test", "admin"))
     base_url = addresses.base_url
     return f"""
@@ -358,6 +371,9 @@ Stanchion is up.
   ISO 8583     {_wire(addresses)}
   metrics      {addresses.metrics_url}
   clients      {var_dir / RUN_FILE}
+
+Open the console (this link works once, for {SIGN_IN_LINK_MINUTES} minutes; `stanchion sign-in` prints another):
+  {sign_in}
 
 Try it (test mode, tenant "{admin.name}"):
   TOKEN=$(curl -s {base_url}/v1/oauth/token -d grant_type=client_credentials \\

@@ -19,6 +19,7 @@ from stanchion.resources.authorization_rules import AuthorizationRules
 from stanchion.resources.backtests import Backtests
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.clients import AuditLog, Clients
+from stanchion.resources.users import Users
 from stanchion.resources.events import Events, WebhookEndpoints
 from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
@@ -54,6 +55,7 @@ class Resources(Generic[AnyTransport]):
         self.backtests = Backtests(transport)
         self.settlement_reports = SettlementReports(transport)
         self.clients = Clients(transport)
+        self.users = Users(transport)
         self.audit_log = AuditLog(transport)
         self.links = Links(transport)
 

@@ -288,6 +288,17 @@ class TransactionFilter(TypedDict, total=False):
     mcc: str
     rrn: str
     network_txn_id: str
+    merchant: str
+    amount: str
+
+
+class UserChange(TypedDict, total=False):
+    """Members of a user to replace."""
+
+    name: str
+    role: Literal["user", "admin", "owner"]
+    modes: list[Literal["test", "live"]]
+    reveal: bool
 
 
 class WebhookEndpointFields(TypedDict, total=False):

@@ -769,11 +769,35 @@ class ClientSecret(ApiClient):
     client_secret: str
 
 
+class User(TypedDict):
+    """A person who signs in to the console."""
+
+    id: str
+    email: str
+    name: str
+    role: str
+    modes: list[str]
+    reveal: bool
+    status: Literal["invited", "active", "disabled"]
+    totp_enabled: bool
+    created_at: str
+    last_sign_in_at: str | None
+    disabled_at: str | None
+
+
+class UserInvitation(User):
+    """A user with an invitation, which is shown once."""
+
+    invitation_url: str
+    invitation_expires_at: str
+
+
 class Actor(TypedDict):
-    """Who acted: a client by its id, or an operator by name."""
+    """Who acted: a client or a user by its id, or an operator by name."""
 
     kind: str
     id: str
+    name: str | None
 
 
 class ActObject(TypedDict):

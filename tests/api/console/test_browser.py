@@ -17,9 +17,10 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 async def opened(page: Page, address: str, caller: Caller) -> None:
     """Open the console and sign in through its form."""
     await page.goto(f"{address}/console")
+    await page.get_by_text("Use an API client").click()
     await page.get_by_label("Client id").fill(caller.credentials.client_id)
     await page.get_by_label("Client secret").fill(caller.credentials.client_secret)
-    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_role("button", name="Sign in as the client").click()
     await page.locator("#panels h2").first.wait_for()
 
 
@@ -50,7 +51,7 @@ if chromium():
             await page.locator("#newest details[open] a").click()
             await expect(page.locator("h1")).to_contain_text("…")
             await page.get_by_role("button", name="Sign out").click()
-            await page.get_by_label("Client id").wait_for()
+            await page.get_by_label("E-mail address").wait_for()
             assert {url.startswith(f"{address}/console") for url in visit.addresses} == {True}
             assert await visit.value("document.cookie") == ""
             assert visit.messages == []
@@ -77,7 +78,7 @@ if chromium():
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             await opened(visit.page, address, acme)
             await visit.page.context.clear_cookies()
-            await visit.page.get_by_label("Client id").wait_for()
+            await visit.page.get_by_label("E-mail address").wait_for()
 
     async def test_documentation_works_under_its_content_policy(
         running: Installation, tmp_path: Path

@@ -20,7 +20,7 @@ async def test_api_root_links_to_pages_that_exist(running: Installation) -> None
     assert page.headers["content-type"].startswith("text/html")
     for path in links.values():
         assert f'href="{path}"' in page.text
-        assert (await running.http.get(path)).status_code == 200, path
+        assert (await running.http.get(path, headers=HTML, follow_redirects=True)).status_code == 200, path
 
 
 async def test_vision_root_identifies_the_capture_host(running: Installation) -> None:

@@ -1,0 +1,1 @@
+"""Users: the people of a tenant who sign in to the console."""

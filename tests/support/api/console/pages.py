@@ -1,0 +1,63 @@
+"""Checks of the console's pages in a real browser: accessibility, width, colour schemes, pictures."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.async_api import Page
+
+from tests.support.api.console.people import PASSWORD, PersonOfTest
+
+AXE: Final = Path(__file__).with_name("axe.min.js")
+WIDTHS: Final = (390, 1280)
+SHOTS: Final = "STANCHION_TEST_SHOTS"
+"""Environment variable: folder for a picture of each checked page; unset = none."""
+
+
+@cache
+def _axe() -> str:
+    return AXE.read_text("utf-8")
+
+
+async def sign_in_as(page: Page, address: str, who: PersonOfTest) -> None:
+    """Sign in through the form."""
+    await page.goto(f"{address}/console/sign-in")
+    await page.get_by_label("E-mail address").fill(who.email)
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await page.get_by_role("button", name="Sign in", exact=True).click()
+    await page.get_by_role("button", name="Sign out").wait_for()
+
+
+async def check_page(page: Page, name: str = "page") -> None:
+    """Check the open page at the widths of a phone and of a desk, light and dark: axe-core finds no
+    violation, and the page is not wider than the window."""
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+            where = f"{name}, {width} px, {scheme}"
+            assert await violations(page) == [], where
+            widest = await page.evaluate("document.documentElement.scrollWidth")
+            assert widest <= width, f"{where}: {widest} px wide"
+            await _picture(page, f"{name}-{width}-{scheme}")
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe-core finds on the open page: its rules with the elements."""
+    # Evaluated by the browser's debugger, because the pages' content policy admits no script of a test.
+    await page.evaluate(_axe())
+    found: dict[str, Any] = await page.evaluate("axe.run()")
+    return [
+        f"{each['id']}: {node['html'][:160]} ({node['failureSummary']})"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
+async def _picture(page: Page, name: str) -> None:
+    folder = os.environ.get(SHOTS)
+    if folder:
+        await page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
