@@ -23,9 +23,9 @@ from ops.commands.resend import ResendError
 from ops.commands.show_cards import ShowCardsError
 from ops.commands.spend import SpendError
 from ops.database.clients import ClientError
-from ops.database.users import UserError
 from ops.database.key_check import KeyCheckError
 from ops.database.migrate import MigrationError
+from ops.database.users import UserError
 from ops.demo import DemoError
 from ops.embedded.local_https import LocalHttpsError
 from ops.embedded.process import ServerError

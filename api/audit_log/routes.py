@@ -60,8 +60,8 @@ class AuditEntryView(View):
     recorded_at: Instant
     actor: ActorView
     act: Annotated[str, Field(json_schema_extra={"enum": list(ACTS)}), example("update_card")]
-    """The operation, by its name in this description; `sign_in`, `sign_out` and acts on the own account are of
-    the console."""
+    """The operation, by its name in this description; `sign_in`, `sign_out` and acts of users on their own
+    account are of the console."""
     object: ObjectView
     before: Annotated[dict[str, Any], example({"state": "active"})] | None
     """The members that the act changed, as they were. `null`: the object is new."""

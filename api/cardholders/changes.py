@@ -16,7 +16,7 @@ from api.cardholders.status import CardholderRef, StatusChange, begin, end, open
 from api.database.pool import Connection, transaction
 from api.events.log import record, write
 from api.http.answers import json_response
-from api.http.fields import Day, Text100, Text255
+from api.http.fields import Day, Email, Text100, Text255
 from api.http.problems import Refusal, not_found, unavailable
 from api.http.refusals import refusals
 from api.http.validation import Input, broken

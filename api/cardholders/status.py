@@ -33,10 +33,12 @@ from engine.limits import CARDHOLDER_CARDS_AT_ONCE, CARDHOLDER_RESUME_SECONDS
 from engine.replies import Done
 
 _OPEN: Final = """
-    SELECT id::text, status, actor, actor_kind, request_id FROM cardholder_status_changes WHERE cardholder_id = $1::uuid
+    SELECT id::text, status, actor, actor_kind, request_id
+    FROM cardholder_status_changes WHERE cardholder_id = $1::uuid
 """
 _BEGIN: Final = """
-    INSERT INTO cardholder_status_changes (cardholder_id, id, status, resume_at, actor, actor_kind, request_id)
+    INSERT INTO cardholder_status_changes
+        (cardholder_id, id, status, resume_at, actor, actor_kind, request_id)
     VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6, $7)
 """
 _END: Final = (

@@ -160,7 +160,7 @@ class Download(Response):
         self._inner = scope
         self._disposition = f'attachment; filename="{filename}"'.encode("latin-1", "replace")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         async def send_file(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # The outer request adds the headers of every response itself.

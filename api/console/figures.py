@@ -76,8 +76,8 @@ _CARD: Final = """
     WHERE c.id = $3::uuid AND c.tenant_id = $1 AND c.live = $2
 """
 _AUDIT_LOG: Final = f"""
-    SELECT l.id::text, l.recorded_at, l.actor_kind, coalesce(u.name, c.name, c.client_id, l.actor) AS actor, l.act,
-           l.object_kind, l.object_id, l.before, l.after, l.request_id
+    SELECT l.id::text, l.recorded_at, l.actor_kind, coalesce(u.name, c.name, c.client_id, l.actor) AS actor,
+           l.act, l.object_kind, l.object_id, l.before, l.after, l.request_id
     FROM audit_log l LEFT JOIN clients c ON l.actor_kind = 'client' AND c.id::text = l.actor
         LEFT JOIN users u ON l.actor_kind = 'user' AND u.id::text = l.actor
     WHERE l.tenant_id = $1 AND l.live = $2 ORDER BY l.id DESC LIMIT {CONSOLE_ACTS_MAX}

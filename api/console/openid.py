@@ -223,21 +223,21 @@ class OpenIdProvider:
         assert self._issuer is not None, "routes check that there is a provider"
         address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         found = await self._fetched("GET", address)
-        if found.get("issuer") != self._issuer or not all(isinstance(found.get(each), str) for each in _METADATA):
+        complete = all(isinstance(found.get(each), str) for each in _METADATA)
+        if found.get("issuer") != self._issuer or not complete:
             raise OpenIdError("metadata")
         self._metadata = found, time.monotonic() + OPENID_METADATA_SECONDS
         return found
 
     async def _fetched(self, method: str, address: str, **options: Any) -> dict[str, Any]:
         """A JSON object from the provider."""
+        headers = {"Accept": "application/json"} | options.pop("headers", {})
         context = ssl.create_default_context()
         if self._ca_file is not None:
             context.load_verify_locations(self._ca_file)
         try:
             async with httpx2.AsyncClient(verify=context, timeout=OPENID_REQUEST_SECONDS) as http:
-                answer = await http.request(
-                    method, address, headers={"Accept": "application/json"} | options.pop("headers", {}), **options
-                )
+                answer = await http.request(method, address, headers=headers, **options)
             value = answer.json() if answer.status_code == 200 else None
         except (httpx2.HTTPError, ValueError):
             raise OpenIdError("unreachable") from None

@@ -2,8 +2,8 @@
 
 A session is a row with the hash of that id. It ends after twelve hours, at sign-out, when another session of
 its user ends it, when its user is disabled, or when its client is revoked. It is valid for the console only.
-The cookie is ``HttpOnly`` and ``SameSite=Lax``, so that links to pages work from elsewhere. Forms are accepted
-from the console's own pages only, with the token of the session.
+The cookie is ``HttpOnly`` and ``SameSite=Lax``, so that links to pages work from elsewhere. Forms are
+accepted from the console's own pages only, with the token of the session.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ _BEGIN_OF_CLIENT: Final = f"""
     )
     SELECT id::text, tenant_id::text, live FROM proven
 """
-_BEGIN_FORGET: Final = "DELETE FROM console_sessions WHERE id_digest = $1"
-_END_ALL: Final = "DELETE FROM console_sessions WHERE user_id = $1::uuid"
-_OF_USER: Final = """
+_BEGIN_OF_USER: Final = """
     INSERT INTO console_sessions (id_digest, user_id, live, zone, awaits_code, source, agent, expires_at)
     SELECT $1, u.id, $3, u.zone, $4, $5, $6, now() + make_interval(secs => $7) FROM users u
     WHERE u.id = $2::uuid AND u.disabled_at IS NULL

@@ -33,21 +33,16 @@ NO_STORE: Final = HEADERS | {"Cache-Control": "no-store"}
 MEDIA_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
 TONES: Final = {
-    **dict.fromkeys(
-        ("active", "enabled", "approved", "pending", "cleared", "posted", "partially_cleared", "delivered")
-        + ("complete", "completed", "verified", "up", "signed_on", "decided", "settled", "done", "pass"),
-        "good",
-    ),
-    **dict.fromkeys(
-        ("declined", "terminated", "failed", "lost", "stolen", "rejected", "revoked", "disabled", "blocked")
-        + ("down", "closed", "expired", "fail", "open_outage"),
-        "bad",
-    ),
-    **dict.fromkeys(
-        ("suspended", "review", "in_review", "retrying", "shadow", "running", "queued", "draft", "invited")
-        + ("standing_in", "canceling", "cancelled", "canceled", "signed_off"),
-        "warn",
-    ),
+    status: tone
+    for tone, statuses in {
+        "good": "active enabled approved pending cleared posted partially_cleared delivered completed"
+        " verified up signed_on decided settled done pass passed ready",
+        "bad": "declined terminated failed lost stolen rejected revoked disabled blocked down closed expired"
+        " fail",
+        "warn": "suspended in_review retrying shadow running queued draft invited standing_in cancelled"
+        " signed_off",
+    }.items()
+    for status in statuses.split()
 }
 """The colour of a status badge by the status; others are neutral."""
 

@@ -150,7 +150,10 @@ class View:
 
     def _turned(self, after: str | None, back: Sequence[str]) -> str:
         """The address of this page with other cursors."""
-        query = dict(self.request.query_params) | {"after": after, "back": ".".join(back[-CONSOLE_CURSORS_MAX:])}
+        query = dict(self.request.query_params) | {
+            "after": after,
+            "back": ".".join(back[-CONSOLE_CURSORS_MAX:]),
+        }
         return "?" + urlencode({name: value for name, value in query.items() if value})
 
     def html(self, template: str, *, status: int = 200, **values: Any) -> Response:

@@ -19,8 +19,8 @@ SESSION_CALLER: Final = "stanchion.session_caller"
 cannot set keys of the scope."""
 
 PREFIX: Final = "root_path"
-"""Scope key of ASGI: the path prefix under which a proxy serves this server, such as ``/cards``; empty without
-one. ``path`` never has it."""
+"""Scope key of ASGI: the path prefix under which a proxy serves this server, such as ``/cards``; empty
+without one. ``path`` never has it."""
 
 TENANT: Final[ContextVar[str | None]] = ContextVar("tenant", default=None)
 """The tenant that the current request is for; ``None`` is the server itself."""

@@ -348,7 +348,7 @@ KINDS: Final = (
         "own-user",
         409,
         "Users cannot do this to themselves",
-        "No user can disable itself, or change its own role or modes: a tenant could be left without an owner.",
+        "No user can disable itself, or change its own role or modes: a tenant could lose its last owner.",
         "Ask another owner of the tenant.",
     ),
     Kind(

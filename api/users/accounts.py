@@ -130,9 +130,7 @@ async def set_zone(connection: Connection, user_id: str, zone: str) -> None:
     await connection.execute(_SET_ZONE, user_id, zone)
 
 
-async def accept_code(
-    connection: Connection, vault: Vault, account: Account, code: str, now_ms: int
-) -> bool:
+async def accept_code(connection: Connection, vault: Vault, account: Account, code: str, now_ms: int) -> bool:
     """Whether ``code`` is the user's one-time code or one of the recovery codes; either is accepted once. The
     caller has locked the account. A wrong code counts, also if the transaction does nothing else."""
     if account.totp_sealed is None or account.codes_paused:

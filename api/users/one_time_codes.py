@@ -45,7 +45,7 @@ def setup_address(secret: bytes, email: str) -> str:
 def step_of(secret: bytes, code: str, now_ms: int, after: int) -> int | None:
     """The time step whose code is ``code``, if it is later than the step ``after``; else ``None``. A code is
     accepted once: its step becomes the next ``after``."""
-    totp = TOTP(secret, DIGITS, SHA1(), STEP_SECONDS)  # noqa: S303 -- the hash that authenticators support
+    totp = TOTP(secret, DIGITS, SHA1(), STEP_SECONDS)
     now = now_ms // 1000 // STEP_SECONDS
     found = None
     for step in range(now - _SKEW_STEPS, now + _SKEW_STEPS + 1):

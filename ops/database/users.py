@@ -111,10 +111,9 @@ async def _link(
 
 
 def _check(user: NewUser) -> None:
-    if not user.tenant.strip() or len(user.tenant) > TENANT_NAME_CHARACTERS_MAX or not user.tenant.isprintable():
-        raise UserError(f"a tenant's name must have 1 to {TENANT_NAME_CHARACTERS_MAX} printable characters")
-    if not user.name.strip() or len(user.name) > TENANT_NAME_CHARACTERS_MAX or not user.name.isprintable():
-        raise UserError(f"a user's name must have 1 to {TENANT_NAME_CHARACTERS_MAX} printable characters")
+    for name in (user.tenant, user.name):
+        if not name.strip() or len(name) > TENANT_NAME_CHARACTERS_MAX or not name.isprintable():
+            raise UserError(f"a name must have 1 to {TENANT_NAME_CHARACTERS_MAX} printable characters")
     before, at, after = user.email.partition("@")
     if not (before and at and after) or len(user.email) > 254 or any(c.isspace() for c in user.email):
         raise UserError("this is not an e-mail address")

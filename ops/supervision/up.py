@@ -372,7 +372,7 @@ Stanchion is up.
   metrics      {addresses.metrics_url}
   clients      {var_dir / RUN_FILE}
 
-Open the console (this link works once, for {SIGN_IN_LINK_MINUTES} minutes; `stanchion sign-in` prints another):
+Open the console; this link works once, for {SIGN_IN_LINK_MINUTES} minutes (another: stanchion sign-in):
   {sign_in}
 
 Try it (test mode, tenant "{admin.name}"):

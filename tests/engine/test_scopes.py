@@ -6,7 +6,6 @@ import pytest
 
 from engine.scopes import MODES, RESOURCES, ROLES, SCOPES, default_scopes, includes
 
-
 OF_OWNERS = {"clients:read", "clients:write", "users:read", "users:write"}
 
 

@@ -19,13 +19,13 @@ from stanchion.resources.authorization_rules import AuthorizationRules
 from stanchion.resources.backtests import Backtests
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.clients import AuditLog, Clients
-from stanchion.resources.users import Users
 from stanchion.resources.events import Events, WebhookEndpoints
 from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
 from stanchion.resources.links import Links
 from stanchion.resources.programs import Programs
 from stanchion.resources.transactions import Simulations, Transactions
+from stanchion.resources.users import Users
 from stanchion.retries import RetryPolicy
 from stanchion.transport import AsyncTransport, Transport
 

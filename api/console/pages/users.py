@@ -24,7 +24,7 @@ async def users(request: Request, view: View) -> Response:
     """The users who may see the mode of the session."""
     status = request.query_params.get("status")
     found, pager = await view.paged("/v1/users", status=status)
-    return view.html("users/users.html", users=found["data"], pager=pager, status=status)
+    return view.html("users/users.html", users=found["data"], pager=pager, wanted=status)
 
 
 async def new_user(_request: Request, view: View) -> Response:

@@ -13,9 +13,7 @@ from tests.support.api.stack import Installation
 NEW = "a long new password"
 
 
-async def test_zone_is_used_for_times_and_kept_for_later_sessions(
-    running: Installation, tenant: str
-) -> None:
+async def test_zone_is_used_for_times_and_kept_for_later_sessions(running: Installation, tenant: str) -> None:
     who = await person(running, tenant)
     async with visitor(running, who) as browser:
         assert "There is no such zone" in (await browser.post("/account/zone", {"zone": "x"}, 400)).text
@@ -79,13 +77,17 @@ async def test_one_time_codes_are_set_up_renewed_and_turned_off(running: Install
     async with visitor(running, who) as browser:
         page = (await browser.get("/account/totp")).text
         assert 'src="data:image/svg+xml' in page
-        text, sealed = re.search(r"<code>([A-Z2-7]{32})</code>", page), re.search(r'"secret" value="(\w+)"', page)
+        text, sealed = (
+            re.search(r"<code>([A-Z2-7]{32})</code>", page),
+            re.search(r'"secret" value="(\w+)"', page),
+        )
         assert text is not None
         assert sealed is not None
         secret = base64.b32decode(text[1])
-        assert "not accepted" in (
-            await browser.post("/account/totp", {"secret": sealed[1], "code": "1"}, 400)
-        ).text
+        assert (
+            "not accepted"
+            in (await browser.post("/account/totp", {"secret": sealed[1], "code": "1"}, 400)).text
+        )
         # The sealed secret belongs to this user.
         async with visitor(running, await person(running, tenant)) as other:
             answer = await other.post("/account/totp", {"secret": sealed[1], "code": code_of(secret)})
@@ -115,7 +117,7 @@ async def test_sessions_are_listed_and_ended(running: Installation, tenant: str)
         visitor(running, stranger) as other,
     ):
         page = (await browser.get("/account")).text
-        assert page.count("/end\"") == 2
+        assert page.count('/end"') == 2
         assert "this session" in page
         assert "127.0.0.1" in page
         (ended, *_) = re.findall(r"/account/sessions/([0-9a-f-]{36})/end", page)

@@ -21,7 +21,9 @@ async def console_api(
     running: Installation, tenant: str, *, live: bool = False, role: str = "admin", key: str | None = None
 ) -> ConsoleApi:
     who = await person(running, tenant, role=role)
-    tenant_id = await running.services.pool.fetchval("SELECT tenant_id::text FROM users WHERE id = $1", who.id)
+    tenant_id = await running.services.pool.fetchval(
+        "SELECT tenant_id::text FROM users WHERE id = $1", who.id
+    )
     caller = ApiCaller(
         who.id,
         tenant_id,
@@ -48,7 +50,9 @@ async def console_api(
     return ConsoleApi(running.app, caller, Request(scope), key)
 
 
-async def test_act_of_a_page_is_recorded_for_its_user(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_act_of_a_page_is_recorded_for_its_user(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     api = await console_api(running, tenant)
     card = await acme.funded_card()
     changed = await api.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
@@ -60,10 +64,12 @@ async def test_act_of_a_page_is_recorded_for_its_user(running: Installation, acm
     made = await api.post("/v1/programs", {"name": "Of a page", "currency": "EUR"})
     assert not isinstance(made, Problem)
     entry = (await acme.get(f"/v1/audit-log?object_id={made['id']}"))["data"][0]
-    assert entry["actor"] == {"kind": "user", "id": api._caller.id}
+    assert (entry["actor"]["kind"], entry["actor"]["id"]) == ("user", api._caller.id)
 
 
-async def test_form_that_is_sent_twice_has_one_effect(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_form_that_is_sent_twice_has_one_effect(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     body = {"name": "Once", "currency": "EUR"}
     first = await console_api(running, tenant, key="form-1")
     again = ConsoleApi(running.app, first._caller, first._request, "form-1")
@@ -75,9 +81,7 @@ async def test_form_that_is_sent_twice_has_one_effect(running: Installation, acm
 
 async def test_key_of_one_mode_means_nothing_in_the_other(running: Installation, tenant: str) -> None:
     test = await console_api(running, tenant)
-    live = ConsoleApi(
-        running.app, ApiCaller(**{**_members(test._caller), "live": True}), test._request
-    )
+    live = ConsoleApi(running.app, ApiCaller(**{**_members(test._caller), "live": True}), test._request)
     body = {"name": "Both", "currency": "EUR"}
     one, two = await test.post("/v1/programs", body, key="k"), await live.post("/v1/programs", body, key="k")
     assert not isinstance(one, Problem)

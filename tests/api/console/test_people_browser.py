@@ -34,7 +34,7 @@ if chromium():
             await check_page(page, "invitation-link")
             await page.goto(f"{address}/console/users?status=active")
             await check_page(page, "sign-in")
-            # By keyboard: the first field has the focus, Enter sends the form, the page that was asked for opens.
+            # By keyboard: the first field has the focus, Enter sends the form, the wanted page opens.
             await page.keyboard.type(owner.email)
             await page.keyboard.press("Tab")
             await page.keyboard.type(PASSWORD)

@@ -42,7 +42,9 @@ async def test_search_finds_cards_cardholders_and_transactions(running: Installa
     cards = (await acme.get(f"/v1/cards?last4={card['last4']}"))["data"]
 
     async def location(browser: Any, text: str) -> str:
-        answer = await browser.http.get("/console/search", params={"q": text}, headers={"Accept": "text/html"})
+        answer = await browser.http.get(
+            "/console/search", params={"q": text}, headers={"Accept": "text/html"}
+        )
         where: str = answer.headers.get("location", "")
         return where
 
@@ -50,7 +52,9 @@ async def test_search_finds_cards_cardholders_and_transactions(running: Installa
         if len(cards) == 1:
             assert await location(browser, card["last4"]) == f"/console/cards/{card['id']}"
         assert await location(browser, card["id"].upper()) == f"/console/cards/{card['id']}"
-        assert await location(browser, card["cardholder_id"]) == f"/console/cardholders/{card['cardholder_id']}"
+        assert (
+            await location(browser, card["cardholder_id"]) == f"/console/cardholders/{card['cardholder_id']}"
+        )
         assert await location(browser, card["programme_id"]) == f"/console/programmes/{card['programme_id']}"
         for text in ("12.34", "blue <door>", transaction["network"]["rrn"], transaction["id"]):
             assert await location(browser, text) == page_of_spend, text
@@ -59,9 +63,10 @@ async def test_search_finds_cards_cardholders_and_transactions(running: Installa
         holders = await browser.get("/search", q="ADA@example.com")
         assert holders.text.count("/console/cardholders/") == 2
         for nothing in ("zzz nothing", "9.99", new_id()):
-            assert "Nothing found in test mode" in (
-                await browser.http.get("/console/search", params={"q": nothing})
-            ).text
+            assert (
+                "Nothing found in test mode"
+                in (await browser.http.get("/console/search", params={"q": nothing})).text
+            )
         assert "Type something" in (await browser.get("/search")).text
         await browser.get("/search", q="x\0y" * 100)
 

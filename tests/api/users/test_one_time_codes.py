@@ -24,7 +24,9 @@ def test_codes_are_those_of_the_rfc(seconds: int, code: str) -> None:
     assert step_of(SECRET, code, seconds * 1000, 0) == seconds // 30
 
 
-@pytest.mark.parametrize(("seconds", "accepted"), [(0, True), (30, True), (-30, True), (60, False), (-60, False)])
+@pytest.mark.parametrize(
+    ("seconds", "accepted"), [(0, True), (30, True), (-30, True), (60, False), (-60, False)]
+)
 def test_code_is_accepted_one_step_around_its_own(seconds: int, accepted: bool) -> None:
     found = step_of(SECRET, "081804", (1111111109 + seconds) * 1000, 0)
     assert (found is not None) is accepted

@@ -92,7 +92,9 @@ async def test_oldest_active_admin_of_each_tenant_and_mode_becomes_its_owner(
     assert [row["client_id"] for row in rows if row["owner"]] == ["cl_2", "cl_4"]
     assert [row["live"] for row in rows if row["owner"]] == [False, True]
     added = {
-        f"{name}:{verb}" for name in ("exports", "accounts", "rules", "clients", "users") for verb in ("read", "write")
+        f"{name}:{verb}"
+        for name in ("exports", "accounts", "rules", "clients", "users")
+        for verb in ("read", "write")
     }
     for row in rows:
         expected = {"cards:read", *added, "audit:read"} if row["owner"] else {"cards:read"}

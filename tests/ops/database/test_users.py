@@ -16,7 +16,9 @@ ADA = NewUser("acme", "Ada@example.com", "Ada Lovelace")
 async def acts(settings: Settings) -> list[tuple[str, str]]:
     connection = await asyncpg.connect(settings.database_dsn)
     try:
-        rows = await connection.fetch("SELECT act, actor FROM audit_log WHERE object_kind = 'user' ORDER BY id")
+        rows = await connection.fetch(
+            "SELECT act, actor FROM audit_log WHERE object_kind = 'user' ORDER BY id"
+        )
         return [(row["act"], row["actor"]) for row in rows]
     finally:
         await connection.close()

@@ -24,7 +24,7 @@ class Users(Resource[AnyTransport]):
         reveal: bool = False,
         idempotency_key: str | None = None,
     ) -> Call[records.UserInvitation]:
-        """Create a user; the answer contains the invitation. By default the user may see the caller's mode."""
+        """Create a user; the answer contains the invitation. By default the user may see this mode."""
         body = {"email": email, "name": name, "role": role, "reveal": reveal}
         return Call(body=body | ({} if modes is None else {"modes": modes}), key=idempotency_key)
 

@@ -102,7 +102,9 @@ class OpenIdServer:
         now = int(time.time())
         shown = {"sub": self.person["sub"]} if self.short_tokens else self.person
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
-        token = jwt.encode({"alg": "RS256", "kid": self.key.kid}, {**claims, **shown, **self.claims}, self.key)
+        token = jwt.encode(
+            {"alg": "RS256", "kid": self.key.kid}, {**claims, **shown, **self.claims}, self.key
+        )
         return JSONResponse({"access_token": "access", "token_type": "Bearer", "id_token": token})
 
     async def _keys(self, _request: Request) -> Response:
