@@ -26,6 +26,7 @@ PAGE_OF: Final = {
     "programme": "/programmes",
     "transaction": "/transactions",
     "transfer": "/transfers",
+    "user": "/users",
     "webhook_endpoint": "/webhooks",
 }
 """The console's pages by kind of object."""

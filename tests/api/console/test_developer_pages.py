@@ -7,25 +7,13 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.support.api.console.accessibility import check_page
+from tests.support.api.console.pages import check_page
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, submit
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
-WIDTHS = ({"width": 390, "height": 844}, {"width": 1280, "height": 900})
-
-
-async def check_in_every_form(page: Page) -> None:
-    """Check the page for accessibility at both widths, in light and dark."""
-    for width in WIDTHS:
-        await page.set_viewport_size(width)  # type: ignore[arg-type]
-        assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), page.url
-        for theme in ("light", "dark"):
-            await page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-            await check_page(page)
-
 
 async def press(page: Page, role: str, name: str) -> None:
     """Use a control by keyboard."""
@@ -58,55 +46,55 @@ if chromium():
             await page.locator("#navigation").wait_for(state="attached")
 
             await page.goto(f"{address}/console/webhooks/new")
-            await check_in_every_form(page)
+            await check_page(page, "webhook-new")
             await page.get_by_label("Address").fill("https://hooks.example.com/stanchion")
             await page.keyboard.press("Enter")
             await expect(page.locator(".secret")).to_contain_text("whsec_")
-            await check_in_every_form(page)
+            await check_page(page, "webhook-created")
             await press(page, "link", "Open the endpoint")
             await press(page, "button", "Rotate secret")
             dialog = page.get_by_role("dialog")
             await expect(dialog).to_contain_text("24 hours")
-            await check_page(page)
+            await check_page(page, "webhook-rotate")
             await page.keyboard.press("Escape")
             await expect(dialog).to_be_hidden()
             await press(page, "button", "Send a test event")
             await expect(page.locator("h1")).to_have_text("webhook_endpoint.tested")
-            await check_in_every_form(page)
+            await check_page(page, "webhook-event")
             await page.go_back()
             await page.reload()
             await expect(page.locator("main table")).to_contain_text("webhook_endpoint.tested")
-            await check_in_every_form(page)
+            await check_page(page, "webhook-endpoint")
 
             await page.goto(f"{address}/console/kyc/{check}")
             await expect(page.get_by_text("Inputs to ask for again")).to_be_hidden()
             await page.get_by_label("Ask for more").focus()
             await page.keyboard.press("Space")
             await page.get_by_label("given name").check()
-            await check_in_every_form(page)
+            await check_page(page, "kyc-check")
             await press(page, "button", "Decide")
             await expect(page.locator(".notice")).to_have_text("The check is pending.")
 
             await page.goto(f"{address}/console/clients/new")
             await page.get_by_label("Name").fill("Back office")
-            await check_in_every_form(page)
+            await check_page(page, "client-new")
             await press(page, "button", "Create client")
             await expect(page.locator(".secret")).to_contain_text("sk_")
             await press(page, "link", "Open the client")
             await press(page, "button", "Revoke")
-            await check_page(page)
+            await check_page(page, "client-revoke")
             await page.keyboard.press("Escape")
 
             await page.goto(f"{address}/console/audit-log")
             await page.locator("details summary").first.focus()
             await page.keyboard.press("Enter")
             await expect(page.locator("details[open] .facts").first).to_be_visible()
-            await check_in_every_form(page)
+            await check_page(page, "audit-log")
             for path in ("webhooks", "events", "kyc", "clients", "links"):
                 await page.goto(f"{address}/console/{path}")
-                await check_in_every_form(page)
+                await check_page(page, f"{path}-list")
             event = (await owner.get("/v1/events"))["data"][0]
             await page.goto(f"{address}/console/events/{event['id']}")
-            await check_in_every_form(page)
+            await check_page(page, "event")
             assert {url.startswith(address) for url in visit.addresses} == {True}
             assert visit.messages == []

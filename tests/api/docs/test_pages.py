@@ -6,26 +6,15 @@ import json
 import re
 from pathlib import Path
 
-from playwright.async_api import Page, Response, expect
+from playwright.async_api import Response, expect
 
-from tests.support.api.console.accessibility import check_page
+from tests.support.api.console.pages import check_page
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 WIDE = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
-
-
-async def check_in_every_form(page: Page) -> None:
-    """Check the page for accessibility on a phone and a screen, in light and dark."""
-    for width in (PHONE, WIDE):
-        await page.set_viewport_size(width)  # type: ignore[arg-type]
-        for theme in ("light", "dark"):
-            await page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-            await check_page(page)
-        assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def is_creation(answer: Response) -> bool:
@@ -76,7 +65,7 @@ if chromium():
     async def test_reference_is_accessible_in_every_form(running: Installation, tmp_path: Path) -> None:
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             await visit.page.goto(f"{address}/docs/reference")
-            await check_in_every_form(visit.page)
+            await check_page(visit.page, "reference")
             assert visit.messages == []
 
     async def test_requests_are_tried_with_one_sign_in_and_fresh_keys(
@@ -86,7 +75,7 @@ if chromium():
             page = visit.page
             await page.goto(f"{address}/docs")
             await page.locator(".opblock").first.wait_for()
-            await check_in_every_form(page)
+            await check_page(page, "try")
             assert await page.get_by_role("button", name="Authorize").count() == 0
             state = page.locator("#state")
             await page.get_by_label("Client id").fill(acme.credentials.client_id)
