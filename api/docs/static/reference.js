@@ -178,16 +178,21 @@
   fold();
 
   const links = new Map([...contents.querySelectorAll("a[href^='#']")].map((link) => [link.hash.slice(1), link]));
+  const sections = [...document.querySelectorAll("main section[id]")].filter((section) => links.has(section.id));
+  const crossing = new Set();
   let current = null;
   const follow = (entries) => {
-    const top = entries.find((entry) => entry.isIntersecting && links.has(entry.target.id));
-    if (!top) return;
+    for (const entry of entries)
+      if (entry.isIntersecting) crossing.add(entry.target);
+      else crossing.delete(entry.target);
+    const top = sections.find((section) => crossing.has(section));
+    if (!top || links.get(top.id) === current) return;
     current?.removeAttribute("aria-current");
-    current = links.get(top.target.id);
+    current = links.get(top.id);
     current.setAttribute("aria-current", "location");
     if (!narrow.matches) current.scrollIntoView({ block: "nearest" });
   };
   // A section is current while it crosses the upper fifth of the window.
   const observer = new IntersectionObserver(follow, { rootMargin: "-5% 0px -80% 0px" });
-  for (const section of document.querySelectorAll("main section[id]")) observer.observe(section);
+  for (const section of sections) observer.observe(section);
 })();

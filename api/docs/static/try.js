@@ -121,6 +121,8 @@
   // The description as this page needs it: keys may be left out, and the form above authorizes all operations.
   const adapted = (description) => {
     description.servers = [{ url: base || "/" }];
+    // Nothing to try.
+    delete description.webhooks;
     delete description.security;
     delete description.components.securitySchemes;
     for (const [path, operations] of Object.entries(description.paths))
@@ -136,12 +138,33 @@
     return description;
   };
 
+  // Swagger UI puts a link into the button that opens an operation. A text is enough: the address follows.
+  const withoutNestedLinks = (system) => ({
+    components: { DeepLink: ({ text }) => system.React.createElement("span", null, text) },
+  });
+
+  // Names for the controls that Swagger UI leaves without one.
+  const NAMES = [
+    [".body-param__text", "Request body"],
+    [".content-type", "Media type"],
+    [".operation-filter-input", "Filter by group"],
+  ];
+  const name = () => {
+    for (const [selector, label] of NAMES)
+      for (const each of document.querySelectorAll(`${selector}:not([aria-label])`)) each.setAttribute("aria-label", label);
+    for (const each of document.querySelectorAll("#swagger-ui pre:not([tabindex])")) each.tabIndex = 0;
+  };
+  new MutationObserver(name).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
+
   const start = async () => {
     const answer = await fetch(`${base}/docs/openapi.json`);
     window.ui = SwaggerUIBundle({
       spec: adapted(await answer.json()),
       dom_id: "#swagger-ui",
       presets: [SwaggerUIBundle.presets.apis],
+      plugins: [withoutNestedLinks],
+      // The reference has the objects.
+      defaultModelsExpandDepth: -1,
       layout: "BaseLayout",
       deepLinking: true,
       docExpansion: "list",

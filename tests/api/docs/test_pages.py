@@ -6,15 +6,25 @@ import json
 import re
 from pathlib import Path
 
-from playwright.async_api import Response, expect
+from playwright.async_api import Page, Response, expect
 
-from tests.support.api.console.pages import check_page
+from tests.support.api.console.pages import violations
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 WIDE = {"width": 1280, "height": 900}
+
+
+async def check(page: Page) -> None:
+    """Check the page on a phone in light colours and on a screen in dark ones. The pages are long, and each
+    check takes seconds: the other two forms differ in no element."""
+    for width, scheme in ((390, "light"), (1280, "dark")):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        assert await violations(page) == [], (width, scheme)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def is_creation(answer: Response) -> bool:
@@ -65,7 +75,7 @@ if chromium():
     async def test_reference_is_accessible_in_every_form(running: Installation, tmp_path: Path) -> None:
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             await visit.page.goto(f"{address}/docs/reference")
-            await check_page(visit.page, "reference")
+            await check(visit.page)
             assert visit.messages == []
 
     async def test_requests_are_tried_with_one_sign_in_and_fresh_keys(
@@ -75,7 +85,6 @@ if chromium():
             page = visit.page
             await page.goto(f"{address}/docs")
             await page.locator(".opblock").first.wait_for()
-            await check_page(page, "try")
             assert await page.get_by_role("button", name="Authorize").count() == 0
             state = page.locator("#state")
             await page.get_by_label("Client id").fill(acme.credentials.client_id)
@@ -96,6 +105,8 @@ if chromium():
                 answer = await answered.value
                 assert answer.status == 201
                 keys.append(answer.request.headers["idempotency-key"])
+            await check(page)
+            await page.emulate_media(color_scheme="light")
             assert len(set(keys)) == 2
             assert all(re.fullmatch("[0-9a-f]{32}", key) for key in keys)
             assert len((await acme.get("/v1/programs"))["data"]) == 2
