@@ -26,7 +26,7 @@ async def clients(request: Request, view: View) -> Response:
     """The clients of the session's mode."""
     status = request.query_params.get("status", "active")
     found, pager = await view.paged("/v1/clients", status=status if status in STATUSES else None)
-    return view.html("clients/list.html", clients=found["data"], pager=pager, status=status)
+    return view.html("clients/list.html", clients=found["data"], pager=pager, chosen=status)
 
 
 async def new(_request: Request, view: View) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +16,42 @@ from engine.limits import PAGE_LIMIT_MAX
 from engine.webhooks.catalogue import CATALOGUE
 
 
+class Subject(NamedTuple):
+    """An object that an event names."""
+
+    label: str
+    id: str
+    page: str
+    """Its page below the console."""
+
+
+_PAGES: Final = {
+    "card_id": "/cards",
+    "card_product_id": "/card-products",
+    "authorization_id": "/transactions",
+    "cardholder_id": "/cardholders",
+    "rule_id": "/rules",
+    "endpoint_id": "/webhooks",
+    "transfer_id": "/transfers",
+    "account_id": "/accounts",
+    "programme_id": "/programmes",
+}
+"""The console's pages by member of an event's data, from the closest object to the farthest."""
+
+
+def subjects(event: dict[str, Any]) -> list[Subject]:
+    """The objects that an event names, the closest first."""
+    data: dict[str, Any] = event["data"]
+    kind = event["type"].partition(".")[0]
+    # Cards and card products are events' data themselves, under their own `id`.
+    known = {f"{kind}_id": data["id"], **data} if "id" in data else data
+    return [
+        Subject(name.removesuffix("_id").replace("_", " "), known[name], f"{page}/{known[name]}")
+        for name, page in _PAGES.items()
+        if known.get(name)
+    ]
+
+
 async def events(request: Request, view: View) -> Response:
     """Events of the last 30 days, filtered by type and time."""
     type_, window = request.query_params.get("type", ""), window_of(view)
@@ -24,7 +60,7 @@ async def events(request: Request, view: View) -> Response:
     )
     return view.html(
         "events/list.html",
-        events=found["data"],
+        events=[each | {"subjects": subjects(each)} for each in found["data"]],
         pager=pager,
         types=list(CATALOGUE),
         type=type_,
@@ -39,6 +75,7 @@ async def event(request: Request, view: View) -> Response:
     return view.html(
         "events/event.html",
         event=found,
+        subjects=subjects(found),
         payload=shown_json(found),
         about=CATALOGUE[found["type"]].description if found["type"] in CATALOGUE else "",
         endpoints=await _endpoints(view, found["id"]),

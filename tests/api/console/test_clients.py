@@ -42,7 +42,7 @@ async def test_owner_creates_rotates_and_revokes_a_client(running: Installation,
         assert "The client is revoked." in revoked
         assert "rotate-secret" not in revoked
         assert made["id"] not in (await browser.get("/clients")).text.partition("<main")[2]
-        assert made["id"] in (await browser.get("/clients", status="revoked")).text
+        assert made["id"] in (await browser.get("/clients?status=revoked")).text
 
 
 async def test_client_gets_all_scopes_of_its_role_by_default(running: Installation, tenant: str) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.support.api.console.pages import check_page
+from tests.support.api.console.pages import check_page, sign_in_as
+from tests.support.api.console.people import person
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, submit
 from tests.support.api.stack import Installation, served
@@ -39,12 +40,7 @@ if chromium():
         check = await in_review(owner)
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page = visit.page
-            await page.goto(f"{address}/console")
-            await page.get_by_label("Client id").fill(owner.credentials.client_id)
-            await page.get_by_label("Client secret").fill(owner.credentials.client_secret)
-            await page.keyboard.press("Enter")
-            await page.locator("#navigation").wait_for(state="attached")
-
+            await sign_in_as(page, address, await person(running, tenant))
             await page.goto(f"{address}/console/webhooks/new")
             await check_page(page, "webhook-new")
             await page.get_by_label("Address").fill("https://hooks.example.com/stanchion")

@@ -14,7 +14,7 @@ from tests.support.api.stack import Installation
 
 async def check_in_review(acme: Caller) -> Any:
     """A new check that waits for a reviewer."""
-    holder = await acme.cardholder(await acme.programme(), given_name="Grace", family_name="<Hopper>")
+    holder = await acme.cardholder(await acme.programme(), given_name="Joan", family_name="<Clarke>")
     check = await acme.post("/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": "basic"})
     await submit(acme, check, BASIC | {"family_name": "REVIEW"})
     return check
@@ -35,7 +35,7 @@ async def test_reviewer_decides_on_a_check(
     async with visitor(running, acme) as browser:
         assert f'href="/console/kyc/{check["id"]}"' in (await browser.get("/kyc")).text
         page = (await browser.get(f"/kyc/{check['id']}")).text
-        assert "Grace &lt;Hopper&gt;" in page
+        assert "Joan &lt;Clarke&gt;" in page
         for value in BASIC.values():
             assert len(value) <= len("IE") or value not in page
         decided = await browser.follow(await browser.post(f"/kyc/{check['id']}/review", form))
