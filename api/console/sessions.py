@@ -99,6 +99,24 @@ _SET_LIVE: Final = "UPDATE console_sessions SET live = $2 WHERE id = $1::uuid"
 _SET_ZONE: Final = "UPDATE console_sessions SET zone = $2 WHERE id = $1::uuid"
 
 
+# In this order: browsers also name those that they resemble.
+_BROWSERS: Final = {
+    "Edg": "Edge",
+    "OPR/": "Opera",
+    "Firefox/": "Firefox",
+    "Chrome/": "Chrome",
+    "Safari/": "Safari",
+}
+_SYSTEMS: Final = {
+    "Windows": "Windows",
+    "Android": "Android",
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Mac OS X": "macOS",
+    "Linux": "Linux",
+}
+
+
 class SessionParty(NamedTuple):
     """Tenant and mode of a session."""
 
@@ -116,6 +134,13 @@ class OpenSession(NamedTuple):
     """The address from which the user signed in; of IPv6 the first half."""
     agent: str
     """The browser, as it names itself."""
+
+    @property
+    def browser(self) -> str:
+        """The browser and its system in two words."""
+        browser = next((name for token, name in _BROWSERS.items() if token in self.agent), "Unknown browser")
+        system = next((name for token, name in _SYSTEMS.items() if token in self.agent), None)
+        return browser if system is None else f"{browser}, {system}"
 
 
 class Sessions:

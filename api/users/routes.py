@@ -109,8 +109,7 @@ async def list_users(query: Annotated[UsersQuery, Query()], call: ReadCall) -> R
         query,
         table=TABLE,
         select=SELECT,
-        filters={},
-        scanned={"r.status = ?": query.status},
+        filters={"r.status = ?": query.status},
         show=show,
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
 from playwright.async_api import expect
 
 from api.users.links import create_link
@@ -19,6 +20,7 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 
 if chromium():
 
+    @pytest.mark.timeout(300)
     async def test_people_sign_in_and_manage_users(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
@@ -83,6 +85,7 @@ if chromium():
             # The other mode.
             await page.get_by_role("button", name="live", exact=True).click()
             await expect(page.locator(".notice")).to_have_text("You are now in live mode.")
+            await page.get_by_role("button", name="Menu").click()
             await page.get_by_role("button", name="Sign out").click()
             # The password alone is no longer enough.
             await page.get_by_label("E-mail address").fill(owner.email)
@@ -92,7 +95,6 @@ if chromium():
             await check_page(page, "code")
             await page.keyboard.type(code_of(secret, 1))
             await page.keyboard.press("Enter")
-            await page.get_by_role("button", name="Sign out").wait_for()
             await page.get_by_role("button", name="Sign out").click()
             await sign_in_as(page, address, invited)
             assert await visit.value("document.cookie") == ""

@@ -101,6 +101,9 @@ async def test_user_of_both_modes_is_seen_in_both_and_managed_by_neither_client(
     live_owner = await running.caller(tenant, role="owner", mode="live")
     both = await person(running, tenant)
     only_test = await person(running, tenant, modes=("test",))
+    for client, expected in ((owner, [only_test.id, both.id]), (live_owner, [both.id])):
+        for query in ("", "?status=invited"):
+            assert [each["id"] for each in (await client.get(f"/v1/users{query}"))["data"]] == expected
     path = f"/v1/users/{both.id}"
     assert (await owner.get(path)) == (await live_owner.get(path))
     await live_owner.get(f"/v1/users/{only_test.id}", 404)
