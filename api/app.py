@@ -44,6 +44,7 @@ from api.http.problems import Refusal
 from api.http.traces import Traces
 from api.kyc import capture
 from api.kyc import routes as kyc
+from api.links import routes as links
 from api.operations.route import OperationRoute
 from api.programmes import routes as programmes
 from api.services import Services
@@ -97,6 +98,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     clients.router,
     users.router,
     audit_log.router,
+    links.router,
 )
 
 

@@ -36,14 +36,17 @@ RESOURCES: Final = (
 REVEAL: Final = "cards:reveal"
 """Show card numbers to their holders. Given by name only, never by default."""
 AUDIT: Final = "audit:read"
+LINKS: Final = "links:read"
 SCOPES: Final[tuple[str, ...]] = (
     *(f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")),
     AUDIT,
+    LINKS,
     REVEAL,
 )
 
 _LOWEST_ROLES: Final[dict[str, Role]] = {
     AUDIT: "admin",
+    LINKS: "admin",
     "clients:read": "owner",
     "clients:write": "owner",
     "users:read": "owner",

@@ -21,6 +21,7 @@ from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, Net
 from actors.network.edge import Edge
 from actors.network.edge_counts import EdgeCounts
 from actors.network.exchange import MessageCommand
+from actors.network.link_reports import link_reporter
 from actors.network.link_set import LinkSet
 from actors.network.links.entry import DEFAULT_LINK, LinkEntry
 from actors.network.links.file import configured_links, simulator_address
@@ -75,11 +76,13 @@ class EdgeRole:
         self._seconds = Histogram()
         entries = configured_links(self._settings)
         self.links = LinkSet(entries, self._build, self._signed_off, self._probes, self._seconds)
+        self._reporter = link_reporter(context.name, self.links.statuses, self._sign_offs_db.fetch)
 
     async def start(self) -> None:
         self._router.start()
         self.authentication_keys.start()
         await self.links.start()
+        self._reporter.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         """``METHOD``: the states of the links (``links.status``)."""
@@ -91,6 +94,7 @@ class EdgeRole:
         return self.links.figures() | {"stanchion_open_commands": self._router.open}
 
     async def stop(self) -> None:
+        await self._reporter.stop()
         await self.links.stop()
         await self.authentication_keys.stop()
         await self._router.stop()

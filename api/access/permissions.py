@@ -113,6 +113,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "delete_webhook_endpoint": Permission("webhooks:write"),
     "rotate_webhook_secret": Permission("webhooks:write"),
     "list_webhook_deliveries": Permission("webhooks:read"),
+    "test_webhook_endpoint": Permission("webhooks:write"),
     "create_client": Permission("clients:write", "owner"),
     "list_clients": Permission("clients:read", "owner"),
     "get_client": Permission("clients:read", "owner"),
@@ -128,6 +129,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "reset_user_totp": Permission("users:write", "owner"),
     "end_user_sessions": Permission("users:write", "owner"),
     "list_audit_log": Permission("audit:read", "admin"),
+    "list_links": Permission("links:read", "admin"),
 }
 
 assert all(each.scope in SCOPES and each.role in ROLES for each in PERMISSIONS.values())

@@ -1,5 +1,6 @@
-"""Examples: requests to a running installation and its answers, recorded by ``ops.reference``. A new
-operation without a recorded example gets a sample generated from its schemas."""
+"""Examples: requests to a running installation and its answers, recorded by ``ops.reference``, and the same
+requests as calls of the Python client. A new operation without a recorded example gets a sample generated
+from its schemas."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 FILE: Final = Path(__file__).with_name("examples.json")
+PYTHON_FILE: Final = Path(__file__).with_name("python_calls.json")
 
 
 class Example(TypedDict):
@@ -25,6 +27,13 @@ def recorded() -> dict[str, Example]:
     """Recorded examples by name of operation."""
     examples: dict[str, Example] = json.loads(FILE.read_bytes()) if FILE.exists() else {}
     return examples
+
+
+def recorded_python_calls() -> dict[str, str]:
+    """The requests of the examples as calls of the Python client, by name of operation. The API cannot
+    compute them: it does not import the client."""
+    calls: dict[str, str] = json.loads(PYTHON_FILE.read_bytes()) if PYTHON_FILE.exists() else {}
+    return calls
 
 
 def answer_content(response: dict[str, Any]) -> dict[str, Any] | None:

@@ -22,8 +22,8 @@ from api.http.validation import View
 API_VERSION: Final = version("stanchion")
 
 _ABOUT: Final = """
-Cards, controls, a ledger, and authorizations over ISO 8583. [The reference](/docs/reference) has all
-operations on one page to read; here they can be tried out: press *Authorize* and give a client id and secret.
+Cards, controls, a ledger, and authorizations over ISO 8583. The page `/docs/reference` has all operations to
+read; on the page `/docs` they can be tried out with a client id and secret.
 
 * Amounts are decimal strings; timestamps are ISO 8601 in UTC with milliseconds; ids are UUIDs, shown in
   lower case.
@@ -65,6 +65,7 @@ _TAGS: Final = {
     "Clients": "API clients of the tenant, managed by its owners.",
     "Users": "People who sign in to the console, managed by the tenant's owners.",
     "Audit log": "Who administered what, when, with what effect.",
+    "Links": "Connections with networks and processors.",
 }
 """In the order in which a new client needs them."""
 

@@ -1,9 +1,10 @@
 """Routes of the description: ``/docs/openapi.json``; ``/docs/reference`` to read; ``/docs`` to try out, with
-assets from the wheel.
+assets from the wheel. The links of both pages are relative, so that they work under a path prefix.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -15,20 +16,27 @@ from starlette.responses import HTMLResponse, Response
 
 from api.docs.openapi import describe
 from api.docs.reference import render
-from api.http.security_headers import HTML_HEADERS
 
 OPENAPI_PATH: Final = "/docs/openapi.json"
 REFERENCE_PATH: Final = "/docs/reference"
 TRY_PATH: Final = "/docs"
 ASSETS_PATH: Final = "/docs/assets"
-SCRIPT_PATH: Final = "/docs/try.js"
+STATIC_PATH: Final = "/docs/static"
+STATIC: Final = {
+    "docs.css": "text/css; charset=utf-8",
+    "reference.css": "text/css; charset=utf-8",
+    "reference.js": "text/javascript; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "try.css": "text/css; charset=utf-8",
+    "try.js": "text/javascript; charset=utf-8",
+}
+"""Media types of our own files, by name."""
 
-# Swagger UI styles elements by attributes, and draws its icons from data addresses.
-TRY_HEADERS: Final = {
+# Swagger UI draws its icons from data addresses.
+HEADERS: Final = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
-        " font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self';"
-        " frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 }
 
@@ -63,18 +71,28 @@ def add_docs(app: FastAPI) -> None:
         # Rendered on the first request, so that it does not delay the start of a server.
         if not page:
             page.append(render(openapi()))
-        return HTMLResponse(page[0], headers=HTML_HEADERS)
+        return HTMLResponse(page[0], headers=HEADERS)
 
-    static = files("api.docs").joinpath("static")
-    try_page, script = static.joinpath("try.html").read_bytes(), static.joinpath("try.js").read_bytes()
+    try_page = _content("try.html")
 
     async def try_out(_request: Request) -> Response:
-        return HTMLResponse(try_page, headers=TRY_HEADERS)
-
-    async def try_script(_request: Request) -> Response:
-        return Response(script, media_type="text/javascript; charset=utf-8")
+        return HTMLResponse(try_page, headers=HEADERS)
 
     app.openapi = openapi  # type: ignore[method-assign]
     app.add_route(REFERENCE_PATH, reference)
     app.add_route(TRY_PATH, try_out)
-    app.add_route(SCRIPT_PATH, try_script)
+    for name, media_type in STATIC.items():
+        app.add_route(f"{STATIC_PATH}/{name}", _static(name, media_type))
+
+
+def _static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    content = _content(name)
+
+    async def run(_request: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return run
+
+
+def _content(name: str) -> bytes:
+    return files("api.docs").joinpath("static", name).read_bytes()

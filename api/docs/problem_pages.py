@@ -1,4 +1,5 @@
-"""A page for each kind of problem, at the address in its ``type``: its meaning and its remedy."""
+"""A page for each kind of problem, at the address in its ``type``: its meaning and its remedy. Links are
+relative, so that they work under a path prefix."""
 
 from __future__ import annotations
 
@@ -19,14 +20,17 @@ _PAGE: Final = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title} – Stanchion</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #1c2330 }}
+:root {{ color-scheme: light dark }}
+body {{ font: 16px/1.5 system-ui, sans-serif; color: light-dark(#1c2330, #e6eaf1); background: light-dark(#fff, #12161d) }}
 body {{ max-width: 42rem; margin: 3rem auto; padding: 0 1rem }}
-code {{ background: #eef1f5; padding: .1em .35em; border-radius: 3px }}
-h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1rem; margin-top: 2rem }} a {{ color: #2457a7 }}
+code {{ background: light-dark(#eef1f5, #242c3a); padding: .1em .35em; border-radius: 3px }}
+h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1rem; margin-top: 2rem }} a {{ color: light-dark(#2457a7, #8fb4ff) }}
 </style>
 </head>
 <body>
+<main>
 {content}
+</main>
 </body>
 </html>
 """
@@ -43,7 +47,7 @@ async def problem_page(request: Request) -> Response:
 async def problem_list(_request: Request) -> Response:
     """The page that lists all problems."""
     rows = "".join(
-        f'<li><code>{kind.status}</code> <a href="/problems/{slug}">{escape(kind.title)}</a></li>\n'
+        f'<li><code>{kind.status}</code> <a href="problems/{slug}">{escape(kind.title)}</a></li>\n'
         for slug, kind in sorted(PROBLEMS.items(), key=lambda item: (item[1].status, item[0]))
     )
     title = "Problems"
@@ -57,6 +61,6 @@ def _page(kind: Kind) -> str:
         f"<p><code>/problems/{kind.slug}</code> · HTTP status <code>{kind.status}</code></p>\n"
         f"<h2>What it means</h2>\n<p>{escape(kind.meaning)}</p>\n"
         f"<h2>What to do</h2>\n<p>{escape(kind.remedy)}</p>\n"
-        '<p><a href="/problems">All problems</a> · <a href="/docs">API description</a></p>'
+        '<p><a href="../problems">All problems</a> · <a href="../docs/reference">API reference</a></p>'
     )
     return _PAGE.format(title=escape(kind.title), content=content)

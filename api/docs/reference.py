@@ -1,13 +1,15 @@
-"""The description as a static page: each operation with its members, a curl command, and its answer.
+"""The description as a page: each operation with its members, its example as a curl command and as a call of
+the Python client, and its answer.
 
-``/docs`` is for trying out operations; this page is for reading, printing and searching, and has no script.
+``/docs`` is for trying out operations; this page is for reading, searching and printing. Its script adds the
+search, the choice of the language and the copy buttons; without it everything is shown.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,7 +17,7 @@ from urllib.parse import urlencode
 import jinja2
 from markupsafe import Markup, escape
 
-from api.docs.examples import answer_content
+from api.docs.examples import answer_content, recorded_python_calls
 
 Json = dict[str, Any]
 
@@ -24,6 +26,15 @@ _TEMPLATES: Final = jinja2.Environment(
     loader=jinja2.PackageLoader("api.docs"), autoescape=True, undefined=jinja2.StrictUndefined
 )
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
+_LONG_LINES: Final = 24
+"""Examples with more lines get a height of their own and can be scrolled."""
+PYTHON_PREFACE: Final = """\
+import os
+
+from stanchion import Client
+
+client = Client(os.environ["BASE"], os.environ["CLIENT"], os.environ["SECRET"])"""
+"""The lines before each Python example."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class Entry:
     request_type: Markup | None
     """The type of the request body."""
     curl: str
+    python: str
+    """Empty if there is none."""
     status: str
     answer_type: Markup | None
     answer: str
@@ -59,8 +72,9 @@ class Entry:
 
 def render(document: Json) -> str:
     """Render the page of ``document``, an OpenAPI description from ``api.docs.openapi``."""
+    calls = recorded_python_calls()
     entries = [
-        _entry(path, method, operations[method])
+        _entry(path, method, operations[method], calls)
         for path, operations in document["paths"].items()
         for method in _METHODS
         if method in operations
@@ -72,10 +86,12 @@ def render(document: Json) -> str:
         tags=tags,
         abouts={tag["name"]: tag["description"] for tag in document["tags"]},
         objects=[_object(name, schema) for name, schema in document["components"]["schemas"].items()],
+        python_preface=PYTHON_PREFACE,
+        long_lines=_LONG_LINES,
     )
 
 
-def _entry(path: str, method: str, operation: Json) -> Entry:
+def _entry(path: str, method: str, operation: Json, calls: Mapping[str, str]) -> Entry:
     body = operation.get("requestBody", {}).get("content", {})
     status, response = next(iter(operation["responses"].items()))
     content = answer_content(response)
@@ -89,6 +105,7 @@ def _entry(path: str, method: str, operation: Json) -> Entry:
         parameters=tuple(_parameter(each) for each in operation.get("parameters", ())),
         request_type=_kind(next(iter(body.values()))["schema"]) if body else None,
         curl=curl(path, method, operation),
+        python=calls.get(operation["operationId"], ""),
         status=status,
         answer_type=_kind(content["schema"]) if content else None,
         answer=_shown(content["examples"]["example"]["value"]) if content else "",

@@ -1,4 +1,4 @@
-"""Operations on deliveries: list them with their attempts, and redeliver an event."""
+"""Operations on deliveries: list them with their attempts, redeliver an event, and send a test event."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.database.pool import Connection, fetch_row
+from api.events.log import write
 from api.events.routes import EVENT_KEPT
 from api.http.answers import json_response
 from api.http.fields import Id
@@ -15,13 +16,14 @@ from api.http.problems import Refusal, not_found
 from api.http.refusals import refusals
 from api.http.validation import Input, View
 from api.operations.acts import Change, record_act
-from api.operations.call import KeyedCall, PathId, ReadCall
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
 from api.operations.route import new_router
 from api.webhook_endpoints.routes import FIND
 from api.webhook_endpoints.views import DeliveriesQuery, DeliveryView, show_delivery
-from engine.instant import to_datetime
+from engine.instant import to_datetime, to_text
+from engine.webhooks.catalogue import WEBHOOK_TEST
 
 router = new_router("Webhooks")
 
@@ -57,7 +59,7 @@ _ENDPOINT: Final = f"{FIND} FOR SHARE"
 _INSERT: Final = """
     INSERT INTO deliveries (id, tenant_id, live, event_id, endpoint_id, redelivery, state, next_attempt_at,
                             created_at)
-    VALUES ($1, $2, $3, $4, $5, true, 'pending', $6, $6)
+    VALUES ($1, $2, $3, $4, $5, $6, 'pending', $7, $7)
 """
 
 
@@ -127,9 +129,44 @@ async def redeliver_event(event_id: PathId, given: RedeliveryInput, call: KeyedC
         if endpoint["status"] == "disabled":
             raise Refusal("webhook-endpoint-disabled")
         delivery_id, now = services.new_id(), to_datetime(services.clock.now_ms())
-        await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, now)
+        await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, True, now)
         delivery = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}
         await record_act(connection, call, Change("event", event_id, None, delivery))
+        return json_response(202, delivery | {"status": "pending"})
+
+    return await once(services, call.claim, work)
+
+
+@router.post(
+    "/v1/webhook-endpoints/{id}/test",
+    status_code=202,
+    response_model=RedeliveryView,
+    responses=refusals("not-found", "webhook-endpoint-disabled"),
+)
+async def test_webhook_endpoint(
+    endpoint_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS
+) -> Response:
+    """Send a test event to a webhook endpoint.
+
+    The event has the type `webhook_endpoint.tested`. It is signed and retried as every other one, and goes to
+    this endpoint only, whatever the endpoint subscribes to.
+    """
+    services, caller = call.services, call.caller
+
+    async def work(connection: Connection) -> Response:
+        of_caller = (caller.tenant_id, caller.live)
+        endpoint = await connection.fetchrow(_ENDPOINT, endpoint_id, *of_caller)
+        if endpoint is None:
+            raise not_found()
+        if endpoint["status"] == "disabled":
+            raise Refusal("webhook-endpoint-disabled")
+        event_id, delivery_id, now_ms = services.new_id(), services.new_id(), services.clock.now_ms()
+        data = {"endpoint_id": endpoint_id, "occurred_at": to_text(now_ms)}
+        await write(connection, event_id, caller, WEBHOOK_TEST, data, now_ms)
+        at = to_datetime(now_ms)
+        await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, False, at)
+        delivery = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}
+        await record_act(connection, call, Change("webhook_endpoint", endpoint_id, None, delivery))
         return json_response(202, delivery | {"status": "pending"})
 
     return await once(services, call.claim, work)

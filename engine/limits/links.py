@@ -31,3 +31,7 @@ LINK_RATE_SECONDS: Final = 60
 """Period of the rates in the state of a link."""
 LINK_SIGN_OFF_POLL_SECONDS: Final = 1.0
 """Interval at which an edge reads which links operators have signed off."""
+LINK_REPORT_SECONDS: Final = 5.0
+"""Interval between an edge's reports of its links."""
+LINK_REPORT_FRESH_SECONDS: Final = 30.0
+"""Older reports are not shown: their edge has ended, or is cut off from the database."""

@@ -37,6 +37,8 @@ from engine.webhooks.schemas import (
 
 ALL_TYPES: Final = "*"
 """In a subscription: every type, including later ones."""
+WEBHOOK_TEST: Final = "webhook_endpoint.tested"
+"""The type of test events; the relay leaves it out (``actors/outbox/sql/functions/relay_events.sql``)."""
 RULE_STATES: Final = get_args(RuleState)
 RULE_SCOPES: Final = get_args(RuleScope)
 
@@ -229,6 +231,7 @@ _RULE: Final = record(
         "occurred_at": INSTANT,
     }
 )
+_ENDPOINT_TESTED: Final = record({"endpoint_id": ID, "occurred_at": INSTANT})
 _OUTAGE_FINISHED: Final = record({"programme_id": ID, "ended_at": INSTANT})
 _INSTRUCTION: Final = {
     "authorization_id": ID,
@@ -378,6 +381,12 @@ _TYPES: Final = (
     EventType("programme.suspended", "live", "A programme was suspended.", _PROGRAMME),
     EventType("programme.updated", "live", "A programme changed.", _PROGRAMME),
     EventType("transaction.cleared", "planned", "A transaction in managed mode was cleared.", _CLEARED),
+    EventType(
+        WEBHOOK_TEST,
+        "live",
+        "A test of a webhook endpoint was requested; only that endpoint gets it, whatever its subscription.",
+        _ENDPOINT_TESTED,
+    ),
 )
 
 CATALOGUE: Final[dict[str, EventType]] = {entry.type: entry for entry in _TYPES}

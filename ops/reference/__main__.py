@@ -1,4 +1,6 @@
-"""Records the examples from an installation of its own and writes them to the API's folder."""
+"""Records the examples from an installation of its own and writes them to the API's folder, with the same
+requests as calls of the Python client. ``--python`` writes those calls only, and needs no installation.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,23 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from api.docs.examples import FILE
+from api.docs.examples import FILE, PYTHON_FILE, recorded
 from engine.scopes import SCOPES
+from ops.reference.python_calls import python_calls
 from ops.reference.record import record
 from ops.supervision.running_installation import RunningInstallation
 
 
 def main() -> None:
     """Record and write."""
+    if sys.argv[1:] != ["--python"]:
+        _record()
+    calls = python_calls(recorded())
+    PYTHON_FILE.write_text(json.dumps(calls, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"{len(calls)} calls in {PYTHON_FILE}")
+
+
+def _record() -> None:
     with TemporaryDirectory(prefix="stanchion-reference-") as folder:
         var_dir = Path(folder) / "var"
         with RunningInstallation(var_dir, {"STANCHION_AUTO_CLEAR_SECONDS": "0"}) as found:

@@ -65,6 +65,7 @@ def walk(api: Client, receiver: str) -> None:
     _endpoint_ends(api, endpoint_id)
     _clients(api, card)
     _users(api)
+    _links(api)
 
 
 def _stand_in(api: Client, receiver: str) -> None:
@@ -368,8 +369,18 @@ def _events(api: Client, endpoint_id: str) -> None:
 
 def _endpoint_ends(api: Client, endpoint_id: str) -> None:
     api.webhook_endpoints.update(endpoint_id, event_types=["*"])
+    api.webhook_endpoints.test(endpoint_id)
     api.webhook_endpoints.rotate_secret(endpoint_id)
     api.webhook_endpoints.delete(endpoint_id)
+
+
+def _links(api: Client) -> None:
+    """Edges report their links every few seconds, at first when they have started."""
+    deadline = time.monotonic() + ARRIVAL_SECONDS_MAX
+    while not api.links.list():
+        if time.monotonic() > deadline:
+            raise StanchionError("no edge has reported its links")
+        time.sleep(POLL_SECONDS)
 
 
 def _first(rows: Iterable[T]) -> T:

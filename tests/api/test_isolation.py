@@ -135,6 +135,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", {"event_types": ["*"]}),
         ("PATCH", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", {"url": "https://mine.example.com/"}),
         ("POST", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}/rotate-secret", None),
+        ("POST", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}/test", None),
         ("POST", "/v1/card-products", product | {"programme_id": ids["programs"]}),
         ("POST", "/v1/cardholders", person | {"programme_id": ids["programs"]}),
         ("POST", "/v1/cards", card | {"card_product_id": ids["card-products"]}),

@@ -12,7 +12,7 @@ OF_OWNERS = {"clients:read", "clients:write", "users:read", "users:write"}
 def test_each_resource_has_a_read_and_a_write_scope() -> None:
     pairs = {f"{resource}:{verb}" for resource in RESOURCES for verb in ("read", "write")}
     assert len(SCOPES) == len(set(SCOPES))
-    assert set(SCOPES) - pairs == {"audit:read", "cards:reveal"}
+    assert set(SCOPES) - pairs == {"audit:read", "links:read", "cards:reveal"}
     assert {"cards:read", "cards:write", "stip:write", "accounts:write", "rules:write"} <= pairs
     assert (ROLES, MODES) == (("user", "admin", "owner"), ("test", "live"))
 
@@ -33,7 +33,7 @@ def test_a_role_includes_the_roles_below_it(role: str, included: list[str]) -> N
 @pytest.mark.parametrize(
     ("role", "missing"),
     [
-        ("user", {"audit:read", *OF_OWNERS, "cards:reveal"}),
+        ("user", {"audit:read", "links:read", *OF_OWNERS, "cards:reveal"}),
         ("admin", {*OF_OWNERS, "cards:reveal"}),
         ("owner", {"cards:reveal"}),
     ],

@@ -22,6 +22,7 @@ from stanchion.resources.clients import AuditLog, Clients
 from stanchion.resources.events import Events, WebhookEndpoints
 from stanchion.resources.exports import Exports, SettlementReports
 from stanchion.resources.kyc import Kyc
+from stanchion.resources.links import Links
 from stanchion.resources.programs import Programs
 from stanchion.resources.transactions import Simulations, Transactions
 from stanchion.resources.users import Users
@@ -56,6 +57,7 @@ class Resources(Generic[AnyTransport]):
         self.clients = Clients(transport)
         self.users = Users(transport)
         self.audit_log = AuditLog(transport)
+        self.links = Links(transport)
 
 
 class Client(Resources[Transport]):

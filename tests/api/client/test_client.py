@@ -41,6 +41,7 @@ from api.events.types import EventTypeView
 from api.http.validation import Input
 from api.kyc.inputs import Submission
 from api.kyc.views import CaptureSessionView, KycCheckView
+from api.links.routes import LinkView
 from api.programmes.routes import NewProgrammeView, ProgrammeChange, ProgrammeInput, ProgrammeView
 from api.simulations.clearings import ForcePostInput
 from api.simulations.follow_ups import ChildView, LapsedView
@@ -126,6 +127,7 @@ TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Attempt, AttemptView),
     (records.Delivery, DeliveryView),
     (records.Redelivery, RedeliveryView),
+    (records.Link, LinkView),
     (records.StandInPolicy, PolicyView),
     (records.Triggers, TriggersView),
     (records.StandIn, StandInView),
@@ -394,7 +396,9 @@ async def test_webhook_endpoint_is_created_rotated_used_and_deleted(
         assert client.webhook_endpoints.update(made["id"], description="Ledger")["description"] == "Ledger"
         assert client.webhook_endpoints.rotate_secret(made["id"])["secret"] != made["secret"]
         assert client.webhook_endpoints.get(made["id"])["previous_secret_expires_at"] is not None
-        event = next(client.events.list())
+        tested = client.webhook_endpoints.test(made["id"])
+        assert client.events.get(tested["event_id"])["type"] == "webhook_endpoint.tested"
+        event = next(client.events.list(types=["programme.created"]))
         sent = client.events.redeliver(event["id"], endpoint_id=made["id"])
         found = list(client.webhook_endpoints.deliveries(made["id"], event_id=event["id"], state="pending"))
         assert [each["id"] for each in found] == [sent["delivery_id"]]

@@ -82,11 +82,27 @@ async def test_page_shows_every_operation_and_object(acme: Caller, document: dic
         document["components"]["schemas"]
     )
     links = set(re.findall(r'href="#(\w+)"', page))
-    assert links <= anchors | {"objects"}
-    assert set(re.findall(r'href="/problems/([\w-]+)"', page)) <= PROBLEMS.keys()
-    # The page has no scripts and loads no resources from other hosts.
-    assert "<script" not in page
-    assert not re.search(r'(src|href)="(https?:)?//', page)
+    assert links <= anchors | {"objects", "content"}
+    problems = set(re.findall(r'href="\.\./problems/([\w-]+)"', page))
+    assert problems
+    assert problems <= PROBLEMS.keys()
+    # Links are relative, so the page works under a path prefix; scripts and styles are files of this host.
+    assert not re.search(r'(src|href)="(https?:|/)', page)
+    assert not re.search(r"<script>|<style|style=|onclick", page)
+
+
+async def test_page_shows_python_beside_curl(document: dict[str, Any]) -> None:
+    page = render(document)
+    names = {operation["operationId"] for _, _, operation in described(document)}
+    assert page.count('<pre class="curl') == page.count('<pre class="python') == len(names)
+    assert "client.cards.create(" in page
+
+
+async def test_operation_without_a_python_call_shows_curl_alone(document: dict[str, Any]) -> None:
+    operation = document["paths"]["/v1/cards"]["get"] | {"operationId": "added_later"}
+    page = render(document | {"paths": {"/v1/cards": {"get": operation}}})
+    assert '<pre class="curl' in page
+    assert '<pre class="python' not in page
 
 
 async def test_markup_in_the_description_is_escaped(document: dict[str, Any]) -> None:

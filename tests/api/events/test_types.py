@@ -80,6 +80,8 @@ async def long_journey(acme: Caller) -> None:
     assert response.status_code == 200, response.text
     for change in ({"name": "Other"}, {"status": "suspended"}, {"status": "closed"}):
         await acme.patch(f"/v1/programs/{programme['id']}", change)
+    endpoint = await acme.endpoint()
+    await acme.post(f"/v1/webhook-endpoints/{endpoint['id']}/test", None, 202)
 
 
 async def test_gateway_programme_publishes_its_types_as_described(

@@ -72,11 +72,22 @@ async def test_endpoint_gets_signed_deliveries_until_it_is_disabled(local: Setti
         record = await eventually(lambda: _delivered(acme, deliveries, again["delivery_id"]))
         assert [attempt["status_code"] for attempt in record["attempts"]] == [200]
 
+        # A test event reaches its endpoint, and no other that subscribes to all types.
+        rest = await acme.post("/v1/webhook-endpoints", {"url": receiver.url, "event_types": ["*"]})
+        tested = await acme.post(f"/v1/webhook-endpoints/{endpoint['id']}/test", None, 202)
+        await eventually(lambda: _delivered(acme, deliveries, tested["delivery_id"]))
+        await eventually(lambda: started.services.pool.fetchval(_RELAYED))
+        assert [json.loads(request.body)["type"] for request in receiver.requests[2:]] == [
+            "webhook_endpoint.tested"
+        ]
+        assert (await acme.get(f"/v1/webhook-endpoints/{rest['id']}/deliveries"))["data"] == []
+        assert (await acme.send("DELETE", f"/v1/webhook-endpoints/{rest['id']}")).status_code == 204
+
         # A disabled endpoint gets no deliveries; it never got the other tenant's events.
         await acme.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
         await acme.spend(await acme.funded_card(), "5.00")
         await eventually(lambda: started.services.pool.fetchval(_RELAYED))
-        assert len(receiver.requests) == 2
+        assert len(receiver.requests) == 3
 
 
 async def _attempted(caller: Caller, path: str) -> object:

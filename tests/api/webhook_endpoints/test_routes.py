@@ -270,6 +270,22 @@ async def test_redelivery_to_a_disabled_endpoint_is_refused(acme: Caller) -> Non
     assert response.json()["type"] == "/problems/webhook-endpoint-disabled"
 
 
+async def test_test_event_has_one_delivery_to_its_endpoint(acme: Caller) -> None:
+    endpoint = await acme.endpoint(event_types=["card.updated"])
+    await acme.endpoint(event_types=["*"])
+    path = f"/v1/webhook-endpoints/{endpoint['id']}"
+    sent = await acme.post(f"{path}/test", None, 202, key="test-1")
+    assert sent == await acme.post(f"{path}/test", None, 202, key="test-1")
+    (event,) = (await acme.get("/v1/events?types=webhook_endpoint.tested"))["data"]
+    assert event["data"] == {"endpoint_id": endpoint["id"], "occurred_at": event["created_at"]}
+    (delivery,) = (await acme.get(f"{path}/deliveries"))["data"]
+    assert (delivery["id"], delivery["event_id"]) == (sent["delivery_id"], event["id"])
+    assert (delivery["redelivery"], delivery["state"]) == (False, "pending")
+    await acme.patch(path, {"status": "disabled"})
+    refusal = await acme.post(f"{path}/test", None, 409)
+    assert refusal["type"] == "/problems/webhook-endpoint-disabled"
+
+
 async def test_redelivery_of_an_event_past_retention_is_not_found(
     running: Installation, acme: Caller
 ) -> None:

@@ -38,7 +38,7 @@ REQUIRED = {
     "programme.stip_policy.updated",
 }
 _TYPE = re.compile(r'"((?:authorization|authorization_rule|card|card_product|cardholder|clearing|ledger'
-                   r'|programme|transaction)\.[a-z_.]+)"')  # fmt: skip
+                   r'|programme|transaction|webhook_endpoint)\.[a-z_.]+)"')  # fmt: skip
 
 
 def test_catalogue_holds_every_required_type() -> None:

@@ -39,10 +39,14 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
 
 def shape(value: Any) -> Any:
     """Names and JSON types; for a list, those of its elements. Instants can be null: whether a back-test has
-    started when it is cancelled depends on the machine."""
+    started when it is cancelled depends on the machine, as do the answers of the last minute."""
     if isinstance(value, dict):
         return {
-            name: "instant" if name.endswith("_at") or name == "as_of" else shape(member)
+            name: "instant"
+            if name.endswith("_at") or name == "as_of"
+            else "counts"
+            if name == "answers_per_minute"
+            else shape(member)
             for name, member in value.items()
         }
     if isinstance(value, list):

@@ -37,7 +37,8 @@ BEGIN
         INSERT INTO deliveries (id, tenant_id, live, event_id, endpoint_id, state, next_attempt_at)
             SELECT time_ordered_id(now()), e.tenant_id, e.live, e.id, w.id, 'pending', now()
             FROM batch e JOIN webhook_endpoints w ON w.tenant_id = e.tenant_id AND w.live = e.live
-            WHERE w.status = 'enabled' AND w.event_types && ARRAY[e.type, '*']
+            -- A test event has its one delivery from the transaction that wrote it.
+            WHERE w.status = 'enabled' AND w.event_types && ARRAY[e.type, '*'] AND e.type <> 'webhook_endpoint.tested'
             ON CONFLICT (event_id, endpoint_id) WHERE NOT redelivery DO NOTHING
             RETURNING id, endpoint_id
     ), newest AS (

@@ -14,6 +14,7 @@ from stanchion.records.dry_runs import *
 from stanchion.records.events import *
 from stanchion.records.exports import *
 from stanchion.records.kyc import *
+from stanchion.records.links import *
 from stanchion.records.programmes import *
 from stanchion.records.rules import *
 from stanchion.records.simulations import *

@@ -69,7 +69,7 @@ class Delivery(TypedDict):
 
 
 class Redelivery(TypedDict):
-    """A requested delivery of a past event."""
+    """A requested delivery of a past event, or of a test event."""
 
     delivery_id: str
     event_id: str

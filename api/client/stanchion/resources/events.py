@@ -88,6 +88,11 @@ class WebhookEndpoints(Resource[AnyTransport]):
         """Create a new signing secret; for 24 hours deliveries are also signed with the previous one."""
         return Call(id_, body={}, key=idempotency_key)
 
+    @operation("POST", "/v1/webhook-endpoints/{id}/test")
+    def test(self, id_: str, *, idempotency_key: str | None = None) -> Call[records.Redelivery]:
+        """Send a test event to an enabled endpoint, whatever it subscribes to."""
+        return Call(id_, body={}, key=idempotency_key)
+
     @rows("/v1/webhook-endpoints")
     def list(self, *, page_size: int = PAGE_SIZE) -> Call[records.WebhookEndpoint]:
         """All endpoints."""

@@ -1,0 +1,1 @@
+"""Links to networks and processors, as the edges report them."""
