@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -153,10 +154,7 @@ class EmbeddedPostgres(EmbeddedServer):
             command, cwd=data_dir, env=_environment(), input=sql.encode(), capture_output=True, check=False
         )
         if done.returncode != 0 or (sql and b"ERROR" in done.stderr):
-            words = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines() or [
-                "no message"
-            ]
-            raise ServerError(f"PostgreSQL's {program} failed: {words[-1]}")
+            raise ServerError(f"PostgreSQL's {program} failed: {_reason(done.stderr or done.stdout)}")
 
     def _stop_orphan(self) -> None:
         """Stop a server that outlived its supervisor, and remove a pid file whose number belongs to another
@@ -193,6 +191,13 @@ def _bin_dir_for_nobody(bin_dir: Path) -> Path:
     name = f"stanchion-{package.name}-{int((bin_dir / 'postgres').stat().st_mtime)}-{os.geteuid()}"
     folders = [folder for folder in (package, libraries) if folder.exists()]
     return identity.reachable_copy(folders, name) / package.name / bin_dir.parent.name / bin_dir.name
+
+
+def _reason(output: bytes) -> str:
+    """The line with the error; after it, ``initdb`` prints what it cleans up."""
+    lines = output.decode("utf-8", "replace").strip().splitlines()
+    errors = [line for line in lines if re.search(r"\b(FATAL|PANIC|ERROR|error):", line)]
+    return (errors or lines[-1:] or ["no message"])[0]
 
 
 def _options(settings: dict[str, str]) -> list[str]:

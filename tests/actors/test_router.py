@@ -26,6 +26,8 @@ from engine.replies import Deferred, Done, NotExecuted, Reason, Reply
 from tests.support.actors.shards.support import turns
 from tests.support.engine.build import authorize
 
+pytestmark = pytest.mark.virtual_time
+
 Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
 

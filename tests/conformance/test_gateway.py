@@ -14,7 +14,6 @@ import pytest
 import pytest_asyncio
 
 from actors.settings import Settings
-from actors.shards import exposure
 from actors.vault import Vault
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
@@ -70,12 +69,9 @@ def module_settings(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    with pytest.MonkeyPatch.context() as patch:
-        # On a busy machine, only the endpoint's timeout may cause stand-ins, not the programme owner's.
-        patch.setattr(exposure, "STAND_IN_TIMEOUT_MS", 3_000)
-        async with installation(module_settings, Vault.from_settings(module_settings)) as started:
-            yield started
-            assert not await faults_of_all(started.services.pool)
+    async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+        yield started
+        assert not await faults_of_all(started.services.pool)
     broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
     assert not broken
 

@@ -28,7 +28,7 @@ from tests.support.ops.pages import pages, spans
 
 ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = shutil.which("prometheus")
-SECONDS_MAX: Final = 30.0
+SECONDS_MAX: Final = 120.0
 # Queries about faults have no series in a healthy installation.
 FAULTS_ONLY: Final = re.compile(
     r"stand_in|outage|programme_answers|\"declined\"|stanchion_refusals|webhook|late_approvals|\"5\.\.\""

@@ -16,6 +16,8 @@ from actors.cluster.liveness import ProbePolicy
 from actors.peers import PeerGoneError, RoutingTable
 from engine.limits import SHARD_COUNT
 
+pytestmark = pytest.mark.virtual_time
+
 _shards = msgspec.msgpack.Decoder(list[int]).decode
 _table = msgspec.msgpack.Decoder(RoutingTable).decode
 

@@ -19,6 +19,8 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings
 from tests.support.actors.cluster.fakes import HOME, FakeProcesses, until
 
+pytestmark = pytest.mark.virtual_time
+
 SPECS = [
     ProcessSpec("coordinator", "m:c", "supervisor_node"),
     ProcessSpec("edge", "m:e", "each"),
