@@ -110,13 +110,27 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("postgres_server", kinds, indirect=True, scope="session")
 
 
+_virtual_time = False
+"""Whether the test that runs has the mark ``virtual_time``."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    global _virtual_time
+    _virtual_time = item.get_closest_marker("virtual_time") is not None
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The clock of a test with the mark ``virtual_time`` jumps to the next timer; the clock of any other
+    stops while the process gets no processor time."""
+    return VirtualLoop() if _virtual_time else SteadyLoop()
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The clock of a test with the mark ``virtual_time`` jumps to the next timer; the clock of any other
-    stops while the process gets no processor time."""
-    virtual = item.get_closest_marker("virtual_time") is not None
-    return {"virtual": VirtualLoop} if virtual else {"steady": SteadyLoop}
+    """One factory for all tests: another one would end the fixtures of the session's loop."""
+    return {"of the test": new_loop}
 
 
 @pytest.hookimpl(optionalhook=True)

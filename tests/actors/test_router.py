@@ -12,7 +12,7 @@ import pytest
 from actors.ids import new_id
 from actors.log import TRACE
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
-from actors.router import Router
+from actors.router import SWEEP_SECONDS, Router
 from actors.submission import Submission, decode_batch, encode_collected, encode_replies
 from engine.commands import Authorize, ReadBalance
 from engine.ids import shard_of
@@ -444,7 +444,8 @@ async def test_command_of_a_cancelled_caller_does_not_stay_open(router: Router, 
     waiting = router.submit(command())
     await turns(lambda: peers.batches)
     waiting.cancel()
-    await turns(lambda: router.open == 0)
+    await asyncio.sleep(2 * SWEEP_SECONDS)
+    assert router.open == 0
 
 
 # --- unknown outcomes --------------------------------------------------------------------------------------

@@ -19,8 +19,6 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings
 from tests.support.actors.cluster.fakes import HOME, FakeProcesses, until
 
-pytestmark = pytest.mark.virtual_time
-
 SPECS = [
     ProcessSpec("coordinator", "m:c", "supervisor_node"),
     ProcessSpec("edge", "m:e", "each"),
