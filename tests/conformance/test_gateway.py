@@ -18,7 +18,7 @@ from actors.vault import Vault
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.delegation import activity, declare, money, policy, put_policy
 from tests.support.api.driver import Caller
 from tests.support.api.event_schemas import faults_of_all
@@ -54,7 +54,7 @@ def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
     name = "stanchion_test_gateway"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield with_local_egress(
         Settings.load(
             var_dir=tmp_path_factory.mktemp("gateway"),
@@ -64,7 +64,7 @@ def module_settings(
             enable_gateway=True,
         )
     )
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

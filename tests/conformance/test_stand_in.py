@@ -21,7 +21,7 @@ from engine.iso8583.profiles import SHIPPED
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.delegation import declare, money, policy, put_policy
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, installation
@@ -56,7 +56,7 @@ def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
     name = "stanchion_test_stand_in"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield with_local_egress(
         Settings.load(
             var_dir=tmp_path_factory.mktemp("stand-in"),
@@ -65,7 +65,7 @@ def module_settings(
             auto_clear_seconds=0,
         )
     )
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -108,7 +108,9 @@ async def test_answers_beyond_the_limit_are_delayed(card_secrets: CardSecrets) -
 async def test_delayed_answer_leaves_at_the_deadline(card_secrets: CardSecrets) -> None:
     probes = ProbeLimiter(Clock(), burst=0)
     async with (
-        running_edge(card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=DEADLINE_MS) as harness,
+        running_edge(
+            card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=DEADLINE_MS
+        ) as harness,
         harness.peer() as peer,
     ):
         peer.send(request(1, de2=unknown_number(1)))
