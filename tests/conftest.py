@@ -1,7 +1,7 @@
 """Real servers for the tests that need them: one per session, with a fresh database for each test.
 
-``database_url`` is a copy of a migrated template, which takes a few milliseconds in memory. Tests of the journal
-and of migrations run a second time on the machine's own PostgreSQL, if it has one;
+``database_url`` is a copy of a migrated template, which takes a few milliseconds in memory. Tests of the
+journal and of migrations run a second time on the machine's own PostgreSQL, if it has one;
 ``STANCHION_TEST_DATABASE_URL`` (a superuser's address) makes the suite use only that server.
 
 Property tests use the same examples in each run, so that a failure is reproducible.
