@@ -182,10 +182,11 @@ class Peer:
 
 
 async def let_expire(harness: Harness, peer: Peer, message: Message) -> Message:
-    """Send a message, let its deadline of ``DEADLINE_MS`` pass, and return the next received one."""
-    open_before = harness.respondent.open
+    """Send a message, let its deadline of ``DEADLINE_MS`` pass while its owner decides, and return the next
+    received one."""
+    before = len(harness.owners.submitted)
     peer.send(message)
-    await until(lambda: harness.respondent.open > open_before)
+    await until(lambda: len(harness.owners.submitted) > before)
     advance(DEADLINE_MS / 1000)
     return await peer.receive()
 
