@@ -1,7 +1,7 @@
 """Real servers for the tests that need them: one per session, with a fresh database for each test.
 
-``database_url`` is a copy of a migrated template, which takes about ten milliseconds. Tests of the journal
-and of migrations run a second time on the machine's own PostgreSQL, if it has one;
+``database_url`` is a copy of a migrated template, which takes a few milliseconds in memory. Tests of the
+journal and of migrations run a second time on the machine's own PostgreSQL, if it has one;
 ``STANCHION_TEST_DATABASE_URL`` (a superuser's address) makes the suite use only that server.
 
 Property tests use the same examples in each run, so that a failure is reproducible.
@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -32,13 +34,18 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.database.migrate import SERVER_VERSION_MIN, migrate
 from ops.embedded.ports import free_ports
-from ops.embedded.postgres import EmbeddedPostgres
+from ops.embedded.postgres import SETTINGS, EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from tests.order import rank, scheduling
+from tests.support.actors.shards.virtual_time import VirtualLoop
+from tests.support.steady_loop import SteadyLoop
 
 T = TypeVar("T")
 
 GIVEN_SERVER = "STANCHION_TEST_DATABASE_URL"
+MEMORY, MEMORY_BYTES_MIN = Path("/dev/shm"), 2 << 30
+IN_MEMORY = "stanchion-test-"
+"""Begin of the names of folders in memory; the pid of their session follows."""
 SYSTEM_FOLDERS = Path("/usr/lib/postgresql")
 # Tests with hand-written SQL also run on the operator's PostgreSQL.
 EVERY_SERVER = (
@@ -60,10 +67,20 @@ examples.load_profile(os.environ.get("STANCHION_TEST_EXAMPLES", "settled"))
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server on which tests create databases. ``template``: a migrated, empty one."""
+    """A server on which tests create databases. ``template``: a migrated, empty one; ``strategy``: how it is
+    copied."""
 
     admin_url: str
     template: str
+    strategy: str = ""
+
+    def create(self, name: str) -> None:
+        """Create a migrated, empty database."""
+        execute(self.admin_url, f"CREATE DATABASE {name} TEMPLATE {self.template} {self.strategy}")
+
+    def drop(self, name: str) -> None:
+        """Drop a database, if it exists."""
+        execute(self.admin_url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def database(self, name: str) -> str:
         """The address of database ``name`` on this server."""
@@ -108,6 +125,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("postgres_server", kinds, indirect=True, scope="session")
 
 
+_virtual_time = False
+"""Whether the test that runs has the mark ``virtual_time``."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    global _virtual_time
+    _virtual_time = item.get_closest_marker("virtual_time") is not None
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The clock of a test with the mark ``virtual_time`` jumps to the next timer; the clock of any other
+    stops while the process gets no processor time."""
+    return VirtualLoop() if _virtual_time else SteadyLoop()
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """One factory for all tests: another one would end the fixtures of the session's loop."""
+    return {"of the test": new_loop}
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """``--dist loadfile`` in the order of ``tests.order``."""
@@ -121,6 +161,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: rank(item.nodeid))
 
 
+class BriefPostgres(EmbeddedPostgres):
+    """A server with little data, for a session."""
+
+    settings = SETTINGS | {"min_wal_size": "32MB", "max_wal_size": "256MB"}
+
+
+def folder_in_memory(ending: ExitStack) -> Path | None:
+    """A folder in the machine's memory that ``ending`` deletes; ``None`` without enough of it.
+
+    On a disk, a new database takes a third of a second: the server syncs hundreds of files.
+    """
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_BYTES_MIN:
+        return None
+    for left in MEMORY.glob(f"{IN_MEMORY}*"):
+        # Of a session that was killed.
+        if not Path(f"/proc/{left.name.split('-')[-2]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix=f"{IN_MEMORY}{os.getpid()}-", dir=MEMORY)
+    ending.callback(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
 @pytest.fixture(scope="session")
 def postgres_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], PostgresServer]]:
     """The server of a kind, started on first use. Test files alternate between kinds, so both stay until the
@@ -132,9 +194,10 @@ def postgres_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calla
             if kind == "given":
                 return with_template(os.environ[GIVEN_SERVER])
             bin_dir = system_bin_dir() if kind == "system" else None
-            server = EmbeddedPostgres(tmp_path_factory.mktemp(f"postgres-{kind}"), bin_dir=bin_dir)
+            folder = folder_in_memory(running) or tmp_path_factory.mktemp(f"postgres-{kind}")
+            server = BriefPostgres(folder, bin_dir=bin_dir)
             running.callback(server.stop)
-            return with_template(server.start())
+            return with_template(server.start(), "STRATEGY FILE_COPY")
 
         yield server_of
 
@@ -147,11 +210,11 @@ def postgres_server(
     return postgres_servers(request.param)
 
 
-def with_template(admin_url: str) -> PostgresServer:
+def with_template(admin_url: str, strategy: str = "") -> PostgresServer:
     """Create and migrate the template database of a server; an older one is replaced."""
-    server = PostgresServer(admin_url, "stanchion_test_template")
-    drop = f"DROP DATABASE IF EXISTS {server.template} WITH (FORCE)"
-    execute(admin_url, drop, f"CREATE DATABASE {server.template} TEMPLATE template0 ENCODING 'UTF8'")
+    server = PostgresServer(admin_url, "stanchion_test_template", strategy)
+    server.drop(server.template)
+    execute(admin_url, f"CREATE DATABASE {server.template} TEMPLATE template0 ENCODING 'UTF8'")
     run_apart(lambda: migrate(server.database(server.template)))
     return server
 
@@ -163,9 +226,9 @@ _numbers = itertools.count(1)
 def database_url(postgres_server: PostgresServer) -> Iterator[str]:
     """A fresh, migrated database."""
     name = f"stanchion_test_{os.getpid()}_{next(_numbers)}"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield postgres_server.database(name)
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,36 @@
 """Chooses free TCP ports.
 
-The kernel chooses; another process can still take the port before it is used, so callers retry if a server
-exits early.
+The ports lie above those of Ray's workers and below those that kernels give to outgoing connections, so no
+client takes one before its server starts. Another server still can, so callers retry if a server exits early.
 """
 
 from __future__ import annotations
 
+import errno
+import random
 import socket
+from contextlib import ExitStack
+from typing import Final
+
+FIRST: Final = 20_000
+LAST: Final = 32_767
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """``count`` different TCP ports that are free at ``host``."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
-    try:
-        for opened in sockets:
-            opened.bind((host, 0))
-        return [int(opened.getsockname()[1]) for opened in sockets]
-    finally:
-        for opened in sockets:
-            opened.close()
+    ports: list[int] = []
+    with ExitStack() as held:
+        while len(ports) < count:
+            opened = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            port = random.randint(FIRST, LAST)
+            try:
+                opened.bind((host, port))
+            except OSError as failure:
+                if failure.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                ports.append(port)
+    return ports
 
 
 def free_port(host: str = "127.0.0.1") -> int:

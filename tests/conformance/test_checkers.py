@@ -33,7 +33,14 @@ from tests.actors.network import test_simulated_network_crashes as crashes
 from tests.conformance.test_conversations import compare, in_memory
 from tests.support.actors.network.fakes import card_lookup
 from tests.support.actors.network.simulations import rows, spend
-from tests.support.actors.network.support import Harness, request, running_edge, until
+from tests.support.actors.network.support import (
+    DEADLINE_MS,
+    Harness,
+    let_expire,
+    request,
+    running_edge,
+    until,
+)
 
 Patch = pytest.MonkeyPatch
 SEEDS = 120
@@ -209,10 +216,12 @@ async def late_approvals_are_reversed_once(vault: Vault) -> None:
     key."""
     keys = []
     for _ in range(2):
-        async with running_edge(CardSecrets(vault), deadline_ms=20) as harness, harness.peer() as peer:
+        async with (
+            running_edge(CardSecrets(vault), deadline_ms=DEADLINE_MS) as harness,
+            harness.peer() as peer,
+        ):
             harness.owners.gate.clear()
-            peer.send(request())
-            assert (await peer.receive()).fields[39] == "91"
+            assert (await let_expire(harness, peer, request())).fields[39] == "91"
             harness.owners.gate.set()
             await late_reversal_sent(harness)
             keys += [command.command_key for command in harness.owners.late_reversals]

@@ -14,7 +14,7 @@ from actors.vault import Vault
 from engine.iso8583.profiles import SHIPPED
 from ops.audit import audit
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.event_schemas import faults_of_all
 from tests.support.api.stack import Installation, installation
 from tests.support.conformance.acquirer import Acquirer, minor, plain_number
@@ -34,14 +34,14 @@ def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
     name = "stanchion_test_currencies"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield Settings.load(
         var_dir=tmp_path_factory.mktemp("currencies"),
         database_url=postgres_server.database(name),
         iso8583_port=free_port(),
         auto_clear_seconds=0,
     )
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -14,12 +14,11 @@ import pytest
 import pytest_asyncio
 
 from actors.settings import Settings
-from actors.shards import exposure
 from actors.vault import Vault
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.delegation import activity, declare, money, policy, put_policy
 from tests.support.api.driver import Caller
 from tests.support.api.event_schemas import faults_of_all
@@ -55,7 +54,7 @@ def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
     name = "stanchion_test_gateway"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     yield with_local_egress(
         Settings.load(
             var_dir=tmp_path_factory.mktemp("gateway"),
@@ -65,17 +64,14 @@ def module_settings(
             enable_gateway=True,
         )
     )
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    with pytest.MonkeyPatch.context() as patch:
-        # On a busy machine, only the endpoint's timeout may cause stand-ins, not the programme owner's.
-        patch.setattr(exposure, "STAND_IN_TIMEOUT_MS", 3_000)
-        async with installation(module_settings, Vault.from_settings(module_settings)) as started:
-            yield started
-            assert not await faults_of_all(started.services.pool)
+    async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+        yield started
+        assert not await faults_of_all(started.services.pool)
     broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
     assert not broken
 

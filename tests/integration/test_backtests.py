@@ -61,7 +61,9 @@ async def test_backtest_survives_the_death_of_its_api_server(stack: Stack, demo:
     card = await demo.funded_card("100.00")
     await demo.spend(card, "80.00", mcc="7995")
     created = await demo.post("/v1/backtests", request_for(card), 202)
-    os.kill(await stack.pid("api-0"), signal.SIGKILL)
-    await until(stack.healthy, "a new server serves")
+    pid = await stack.pid("api-0")
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: stack.processes().get("api-0", pid) != pid, "there is a new API server")
+    await until(stack.healthy, "it serves")
     done = await ended(demo, created["id"])
     assert (done["state"], done["flips"]["approved_to_declined"]["count"]) == ("done", 1), done

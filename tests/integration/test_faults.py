@@ -13,7 +13,7 @@ from ops.chaos.environment.processes import descendants_named, leading_coordinat
 from tests.support.api.driver import Caller
 from tests.support.integration.acquirer import Acquirer, purchase
 from tests.support.integration.load import assert_no_loss, load
-from tests.support.integration.stack import Stack, until
+from tests.support.integration.stack import SECONDS_MAX, Stack, until
 from tests.support.ops.waiting import gone
 
 
@@ -95,7 +95,7 @@ async def test_killed_api_server_is_replaced(stack: Stack, demo: Caller) -> None
     pid = await stack.pid("api-0")
     os.kill(pid, signal.SIGKILL)
     await until(lambda: stack.processes().get("api-0", pid) != pid, "there is a new API server")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS_MAX):
         while True:
             try:
                 balance = await demo.get(f"/v1/cards/{card['id']}/balance")

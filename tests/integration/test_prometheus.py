@@ -28,7 +28,7 @@ from tests.support.ops.pages import pages, spans
 
 ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = shutil.which("prometheus")
-SECONDS_MAX: Final = 30.0
+SECONDS_MAX: Final = 120.0
 # Queries about faults have no series in a healthy installation.
 FAULTS_ONLY: Final = re.compile(
     r"stand_in|outage|programme_answers|\"declined\"|stanchion_refusals|webhook|late_approvals|\"5\.\.\""
@@ -59,7 +59,7 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{port}"
         config = folder / "prometheus/prometheus.yml"
         config.write_text(config.read_text("utf-8").replace(f"{SCRAPE_SECONDS}s", "1s"), "utf-8")
-        self._http = httpx2.Client(base_url=f"{self.url}/api/v1/")
+        self._http = httpx2.Client(base_url=f"{self.url}/api/v1/", timeout=60.0)
         self.process = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def ask(self, path: str, **query: str) -> Any:

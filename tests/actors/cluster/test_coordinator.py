@@ -17,6 +17,8 @@ from engine.limits import MOVE_SECONDS, SHARD_COUNT
 from tests.support.actors.cluster.fakes import until
 from tests.support.actors.cluster.hosts import SHORT_PROBES, FakeHosts, no_owners, settled, table
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

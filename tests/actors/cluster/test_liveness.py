@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,9 @@ import pytest
 from actors.cluster.liveness import HOST_PROBES, ROLE_PROBES, ProbePolicy, probe, wait_lost
 from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import WATCHER_LATE_SECONDS
+from tests.support.steady_loop import advance
+
+pytestmark = pytest.mark.virtual_time
 
 SHORT_PROBES = ProbePolicy(ping_seconds=0.001, silence_seconds=0.02, check_seconds=0.001)
 
@@ -95,9 +97,10 @@ async def test_watcher_without_processor_time_pings_again() -> None:
         nonlocal pings
         pings += 1
         if pings == 1:
-            # The answer arrives and the allowed silence ends while this loop is blocked.
+            # The answer arrives and the allowed silence ends while this loop gets no
+            # processor time.
             blocked_seconds = SHORT_PROBES.silence_seconds + 2 * WATCHER_LATE_SECONDS
-            asyncio.get_running_loop().call_soon(time.sleep, blocked_seconds)
+            asyncio.get_running_loop().call_soon(advance, blocked_seconds)
             await asyncio.sleep(SHORT_PROBES.silence_seconds)
 
     assert await probe(ping, SHORT_PROBES) is None

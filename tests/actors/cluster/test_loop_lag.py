@@ -18,7 +18,7 @@ async def measured(blocked_seconds: float) -> Distribution:
     lag = LoopLag()
     lag.start()
     await asyncio.sleep(2.5)
-    loop._skipping.now += blocked_seconds
+    loop.advance(blocked_seconds)
     await asyncio.sleep(0.6)
     return lag.figure()
 

@@ -14,6 +14,8 @@ from actors.placement import PlacedProcess, ProcessSpec
 from actors.settings import Settings
 from tests.support.actors.cluster.fakes import HOME, SHORT_PROBES, FakeProcesses, until
 
+pytestmark = pytest.mark.virtual_time
+
 EDGE = ProcessSpec("edge", "m:e", "each")
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.actors.journal.backends import PostgresBackend
 
 
@@ -16,10 +16,10 @@ from tests.support.actors.journal.backends import PostgresBackend
 def journal_url(postgres_server: PostgresServer) -> Iterator[str]:
     """The address of the module's database."""
     name = f"stanchion_journal_{os.getpid()}"
-    drop = f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"
-    execute(postgres_server.admin_url, drop, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.drop(name)
+    postgres_server.create(name)
     yield postgres_server.database(name)
-    execute(postgres_server.admin_url, drop)
+    postgres_server.drop(name)
 
 
 @pytest.fixture

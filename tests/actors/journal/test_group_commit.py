@@ -12,6 +12,8 @@ from actors.journal.contract import Journal, JournalError, RejectedError, Rows, 
 from actors.journal.group_commit import Batch, GroupCommitter
 from engine.limits import BACKLOG_RESUME, BACKLOG_WAIT, COMMIT_BATCH_MAX
 
+pytestmark = pytest.mark.virtual_time
+
 Commands = list[str]
 
 

@@ -11,7 +11,7 @@ from actors.journal.replication import data_loss
 from actors.journal.sizes import read_sizes
 from ops.chaos.environment.postgres_pair import PostgresPair
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 async def test_single_server_has_no_failover(database_url: str) -> None:

@@ -220,7 +220,7 @@ async def test_echo_test_is_answered(harness: Harness) -> None:
 
 
 async def test_unanswered_echo_test_ends_the_connection(fake_edge: FakeEdge) -> None:
-    session = AcquirerSession(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.1)
+    session = AcquirerSession(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.5)
     session.start()
     peer = await fake_edge.signed_on()
     repeat = await peer.receive()

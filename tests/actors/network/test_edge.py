@@ -13,6 +13,7 @@ from engine.iso8583.acquirer import network_request
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX
 from tests.support.actors.network.support import Harness, Peer, request, running_edge, until
+from tests.support.steady_loop import advance
 
 
 async def test_one_connection_carries_500_open_requests(harness: Harness) -> None:
@@ -224,12 +225,14 @@ async def test_idle_connection_is_closed_after_its_limit(card_secrets: CardSecre
 
 
 async def test_connection_with_an_open_request_is_not_idle(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, idle_seconds=0.01, silent_seconds=0.01) as harness:
+    async with running_edge(card_secrets, idle_seconds=4.0, silent_seconds=4.0) as harness:
         harness.owners.gate.clear()
         waiting = await harness.connect()
         waiting.send(request())
         await until(lambda: harness.owners.submitted)
         silent = await harness.connect()
+        await until(lambda: harness.edge.connected == 2)
+        advance(5.0)
         assert await silent.is_closed()
         harness.owners.gate.set()
         assert (await waiting.receive()).fields[39] == "00"

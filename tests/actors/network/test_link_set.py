@@ -21,7 +21,7 @@ from actors.network.links.entry import LinkEntry
 from actors.network.links.status import decode_statuses, encode_statuses
 from actors.network.probe_limiter import ProbeLimiter
 from actors.network.respondent import Respondent
-from ops.embedded.ports import free_port
+from ops.embedded.ports import free_ports
 from tests.support.actors.network.links import entry_of
 from tests.support.actors.network.support import CARD, PAN, Owners, Peer, lookup_of, request, until
 
@@ -83,7 +83,8 @@ async def running(
 
 
 def one_and_other() -> tuple[LinkEntry, LinkEntry]:
-    return entry_of(name="one", port=free_port()), entry_of(name="other", port=free_port())
+    first, second = free_ports(2)
+    return entry_of(name="one", port=first), entry_of(name="other", port=second)
 
 
 async def test_each_link_has_counters_and_a_state_of_its_own(card_secrets: CardSecrets) -> None:
@@ -159,8 +160,9 @@ async def test_start_without_the_database_opens_the_links(card_secrets: CardSecr
 async def test_link_in_plain_text_warns_at_every_start(
     card_secrets: CardSecrets, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = entry_of(name="plain", host="0.0.0.0", port=free_port(), plaintext_accepted=True)
-    async with running(card_secrets, plain, entry_of(name="local", port=free_port())):
+    first, second = free_ports(2)
+    plain = entry_of(name="plain", host="0.0.0.0", port=first, plaintext_accepted=True)
+    async with running(card_secrets, plain, entry_of(name="local", port=second)):
         pass
     lines = [line for line in capsys.readouterr().out.splitlines() if "link_in_plain_text" in line]
     assert len(lines) == 1

@@ -28,6 +28,8 @@ from tests.support.actors.network.rows import TENANT_ID
 from tests.support.actors.network.simulations import NOW_MS, original, spend
 from tests.support.actors.network.support import CARD_ID, until
 
+pytestmark = pytest.mark.virtual_time
+
 SALE = original()
 SALE_ID = SALE.request.simulation_id
 

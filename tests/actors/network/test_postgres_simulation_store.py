@@ -157,7 +157,7 @@ async def test_sent_is_written_without_an_answer(
 
     monkeypatch.setattr(store, "_update", note)
     store.record(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await recorded.wait()
     assert (await rows(database_url))[key]["state"] == "sent"
 

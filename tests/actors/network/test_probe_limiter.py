@@ -10,7 +10,8 @@ from engine.iso8583.elements import write_private
 from engine.limits import PROBES_BURST, PROBES_OF_SOURCE_FACTOR
 from engine.pan import luhn_digit
 from engine.replies import WireAnswer
-from tests.support.actors.network.support import PAN, request, running_edge, until
+from tests.support.actors.network.support import DEADLINE_MS, PAN, request, running_edge, until
+from tests.support.steady_loop import advance
 
 
 class Clock:
@@ -118,10 +119,15 @@ async def test_answers_beyond_the_limit_are_delayed(card_secrets: CardSecrets) -
 async def test_delayed_answer_leaves_at_the_deadline(card_secrets: CardSecrets) -> None:
     probes = ProbeLimiter(Clock(), burst=0)
     async with (
-        running_edge(card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=30) as harness,
+        running_edge(
+            card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=DEADLINE_MS
+        ) as harness,
         harness.peer() as peer,
     ):
-        assert (await peer.ask(request(1, de2=unknown_number(1)))).fields[39] in {"59", "91"}
+        peer.send(request(1, de2=unknown_number(1)))
+        await until(lambda: harness.respondent._delayed)
+        advance(DEADLINE_MS / 1000)
+        assert (await peer.receive()).fields[39] in {"59", "91"}
         assert harness.respondent._delayed == 0
 
 

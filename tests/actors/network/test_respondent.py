@@ -23,16 +23,19 @@ from engine.replies import NotExecuted, Problem, Reply, WireAnswer
 from tests.support.actors.network.support import (
     CARD,
     CARD_ID,
+    DEADLINE_MS,
     PAN,
     Harness,
     accept,
     approve,
+    let_expire,
     lookup_of,
     request,
     running_edge,
     until,
 )
 from tests.support.engine.iso8583.messages import ORIGINAL
+from tests.support.steady_loop import advance
 
 
 async def test_approval_is_answered(harness: Harness) -> None:
@@ -257,9 +260,9 @@ async def test_exception_before_submission_gets_96(harness: Harness, monkeypatch
 
 
 async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        first = await peer.ask(request())
+        first = await let_expire(harness, peer, request())
         assert first.fields[39] == "91"
         assert harness.owners.late_reversals == []
         harness.owners.gate.set()
@@ -277,10 +280,11 @@ async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: Ca
 
 
 async def test_late_increment_is_reversed_by_its_amount(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("10", "original", "ABC123", 7_00)
-        assert (await peer.ask(request(de48=write_private({"04": "SN1", "06": "INC"})))).fields[39] == "91"
+        increment = request(de48=write_private({"04": "SN1", "06": "INC"}))
+        assert (await let_expire(harness, peer, increment)).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
         assert harness.owners.late_reversals[0].increment_minor == 7_00
@@ -289,9 +293,9 @@ async def test_late_increment_is_reversed_by_its_amount(card_secrets: CardSecret
 async def test_open_repeat_gets_the_approval_that_was_late_for_its_original(
     card_secrets: CardSecrets,
 ) -> None:
-    async with running_edge(card_secrets, deadline_ms=200) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        assert (await peer.ask(request())).fields[39] == "91"
+        assert (await let_expire(harness, peer, request())).fields[39] == "91"
         peer.send(request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
         harness.owners.gate.set()
@@ -301,10 +305,10 @@ async def test_open_repeat_gets_the_approval_that_was_late_for_its_original(
 
 
 async def test_approval_late_for_all_repeats_is_reversed_once(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         for mti in ("0100", "0101", "0101"):
-            assert (await peer.ask(request(mti=mti))).fields[39] == "91"
+            assert (await let_expire(harness, peer, request(mti=mti))).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
         await until(lambda: not harness.respondent._open_commands)
@@ -340,10 +344,10 @@ async def test_unknown_outcome_is_reversed(harness: Harness, outcome: Reply | Ba
 async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> None:
     """The owner that executed the command is gone. The next one answers from the journal, after the
     deadline."""
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("00", command.id, "ABC123", 12_34, replayed=True)
-        assert (await peer.ask(request())).fields[39] == "91"
+        assert (await let_expire(harness, peer, request())).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
         (reversal,), (command,) = harness.owners.late_reversals, harness.owners.authorizations
@@ -352,10 +356,10 @@ async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> No
 
 async def test_repeat_gets_an_approval_whose_late_reversal_had_no_effect(card_secrets: CardSecrets) -> None:
     """Another edge gave the approval to the network in time, so the owner answers 21."""
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.reverse_late = lambda command: WireAnswer("21", command.id)
         harness.owners.gate.clear()
-        assert (await peer.ask(request())).fields[39] == "91"
+        assert (await let_expire(harness, peer, request())).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.respondent.late_reversals.counts.no_action)
         assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
@@ -374,9 +378,9 @@ async def test_exchanges_of_one_message_share_one_command(card_secrets: CardSecr
 
 
 async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        assert (await peer.ask(request())).fields[39] == "91"
+        assert (await let_expire(harness, peer, request())).fields[39] == "91"
         stopping = asyncio.create_task(harness.edge.stop())
         await asyncio.sleep(0)
         harness.owners.gate.set()
@@ -388,9 +392,9 @@ async def test_stopping_edge_reverses_requests_without_an_answer(
     card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.respondent.LATE_REVERSAL_STOP_SECONDS", 0.05)
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        assert (await peer.ask(request())).fields[39] == "91"
+        assert (await let_expire(harness, peer, request())).fields[39] == "91"
         await harness.edge.stop()
         assert len(harness.owners.late_reversals) == 1
 
@@ -409,9 +413,9 @@ async def test_command_that_was_not_executed_is_not_reversed(
 
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
 async def test_only_authorizations_are_reversed(card_secrets: CardSecrets, mti: str) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        assert (await peer.ask(request(1, mti, de90=ORIGINAL))).fields[39] == "91"
+        assert (await let_expire(harness, peer, request(1, mti, de90=ORIGINAL))).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: not harness.respondent._open_commands)
         harness.owners.decide = lambda _: NotExecuted("unavailable")
@@ -465,10 +469,10 @@ async def test_unknown_outcome_of_a_verification_is_not_reversed(harness: Harnes
 
 
 async def test_late_decline_is_not_reversed(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("51", command.id)
-        assert (await peer.ask(request())).fields[39] == "91"
+        assert (await let_expire(harness, peer, request())).fields[39] == "91"
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "51"
         assert harness.respondent.counts.late_approvals == 0
@@ -488,9 +492,11 @@ async def test_withheld_answer_leaves_after_its_delay(card_secrets: CardSecrets)
 
 
 async def test_late_withheld_approval_is_not_reversed(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         peer.send(request(de48=WITHHELD))
+        await until(lambda: harness.owners.submitted)
+        advance(DEADLINE_MS / 1000)
         await until(lambda: harness.respondent.counts.expired)
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "00"
@@ -525,8 +531,11 @@ async def test_card_found_after_the_deadline_submits_no_command(card_secrets: Ca
         return dict.fromkeys(digests, CARD)
 
     cards = Lookup(fetch, 10)
-    async with running_edge(card_secrets, cards, deadline_ms=30) as harness, harness.peer() as peer:
-        assert (await peer.ask(request())).fields[39] == "91"
+    async with running_edge(card_secrets, cards, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
+        peer.send(request())
+        await until(lambda: harness.respondent.open)
+        advance(DEADLINE_MS / 1000)
+        assert (await peer.receive()).fields[39] == "91"
         found.set()
         await until(lambda: len(cards) == 1)
         await asyncio.sleep(0)

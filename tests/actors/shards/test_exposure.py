@@ -16,6 +16,8 @@ from engine.programmes.stand_in import Grant, Outage
 from engine.replies import Done, Granted, NotExecuted, Reply
 from tests.support.engine.build import NOW_MS, PROGRAMME, an_id, ask, programme
 
+pytestmark = pytest.mark.virtual_time
+
 OUTAGE = Outage(an_id(0xF1), NOW_MS, "EUR")
 
 

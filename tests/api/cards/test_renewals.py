@@ -18,7 +18,7 @@ from api.sweepers.renewals import due_months, sweep
 from engine.instant import DAY_MS
 from engine.limits import RENEWAL_LEASE_SECONDS
 from ops.embedded.ports import free_port
-from tests.conftest import PostgresServer, execute
+from tests.conftest import PostgresServer
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, installation
 
@@ -29,7 +29,7 @@ async def running(
 ) -> AsyncIterator[Installation]:
     """An installation of its own: a sweep renews the cards of all tenants."""
     name = "stanchion_test_renewals"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     settings = Settings.load(
         var_dir=tmp_path_factory.mktemp("renewals"),
         database_url=postgres_server.database(name),
@@ -38,7 +38,7 @@ async def running(
     )
     async with installation(settings, Vault.from_settings(settings)) as started:
         yield started
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 class At:

@@ -42,8 +42,9 @@ async def raw(base_url: str, *parts: bytes) -> tuple[bytes, bytes]:
 
 
 def impatient() -> ConnectionTable:
-    """A connection table that times out request heads after 0.1 s."""
-    return ConnectionTable(ConnectionLimits(head_seconds=0.1, linger_seconds=0.1, sweep_seconds=0.02))
+    """A connection table that times out request heads after 0.3 s of the loop's clock."""
+    limits = ConnectionLimits(head_seconds=0.3, linger_seconds=0.1, sweep_seconds=0.02)
+    return ConnectionTable(limits, clock=asyncio.get_running_loop().time)
 
 
 def post(path: str, token: str, *headers: str) -> bytes:

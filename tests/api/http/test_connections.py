@@ -24,9 +24,10 @@ Socket = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def table(**limits: Any) -> ConnectionTable:
-    """A connection table with a short linger time; other deadlines are long unless given."""
+    """A connection table with a short linger time; other deadlines are long unless given. Its clock is the
+    loop's, so a pause of the test process ends no deadline."""
     given = {"head_seconds": 60.0, "linger_seconds": 0.1, "drain_seconds": 60.0, "sweep_seconds": 0.02}
-    return ConnectionTable(ConnectionLimits(**given | limits))
+    return ConnectionTable(ConnectionLimits(**given | limits), clock=asyncio.get_running_loop().time)
 
 
 @asynccontextmanager
@@ -185,7 +186,7 @@ async def test_client_that_never_reads_is_disconnected(running: Installation) ->
 
 
 async def test_blank_lines_do_not_keep_a_connection_open(running: Installation) -> None:
-    connections = table(head_seconds=0.1)
+    connections = table(head_seconds=0.3)
     async with served(running.app, table=connections) as address, connected(address) as client:
         await answered(client)
         client[1].write(b"\r\n")
@@ -278,7 +279,7 @@ async def test_framing_without_content_is_limited(
 
 
 async def test_websocket_upgrade_is_ignored(running: Installation) -> None:
-    connections = table(head_seconds=0.1)
+    connections = table(head_seconds=0.3)
     upgrade = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     async with served(running.app, table=connections) as address, connected(address) as client:
         assert b" 200 " in (await answered(client, upgrade))[0]

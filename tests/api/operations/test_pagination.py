@@ -173,8 +173,7 @@ async def test_filtered_pages_read_a_bounded_number_of_rows(
     async with installation(settings, vault) as running:
         acme = await running.caller()
         await running.caller("other")
-        await running.services.pool.execute(FILLED)
-        await running.services.pool.execute("ANALYZE")
+        await running.execute(FILLED, "ANALYZE")
         monkeypatch.setattr(pagination, "connected", watched)
         programme = await acme.programme()
         for query in (*SCANNED, *INDEXED):

@@ -50,7 +50,7 @@ async def books(
 ) -> AsyncIterator[str]:
     """A database with a short correct history that has each outcome once."""
     name = "stanchion_test_audit"
-    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    postgres_server.create(name)
     url = postgres_server.database(name)
     settings = with_local_egress(
         Settings.load(
@@ -83,7 +83,7 @@ async def books(
         await outages(running, caller)
         await eventually(lambda: running.services.pool.fetchval(ALL_ATTEMPTED))
     yield url
-    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.drop(name)
 
 
 def broken(found: list[Finding]) -> list[Finding]:

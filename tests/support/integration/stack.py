@@ -26,7 +26,7 @@ from ops.supervision.running_installation import RunningInstallation
 from tests.support.api.driver import Caller
 from tests.support.ops.waiting import gone
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 240.0
 OUTPUT_LINES = 60
 """Lines of output that a failed test shows."""
 LISTENING = "0A"

@@ -25,6 +25,7 @@ from engine.iso8583.track2 import write_track_2
 from engine.pan import Masked, Pan
 from engine.replies import NotExecuted, Reply, WireAnswer
 from tests.support.engine.iso8583.messages import EXAMPLE
+from tests.support.steady_loop import advance
 
 PAN = EXAMPLE["2"]
 CARD_ID = "01900000-0000-7000-8000-0000000000a7"
@@ -34,6 +35,8 @@ CREDENTIALS = CardCredentials(
 )
 """The data that a terminal reads from the card; the values in its tracks are made up."""
 WAIT_SECONDS = 60.0
+DEADLINE_MS = 5_000
+"""The deadline of an edge whose requests ``let_expire`` lets expire."""
 FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
 
 
@@ -176,6 +179,16 @@ class Peer:
             await self.writer.wait_closed()
         except ConnectionError:
             pass  # closed by the edge before
+
+
+async def let_expire(harness: Harness, peer: Peer, message: Message) -> Message:
+    """Send a message, let its deadline of ``DEADLINE_MS`` pass while its owner decides, and return the next
+    received one."""
+    before = len(harness.owners.submitted)
+    peer.send(message)
+    await until(lambda: len(harness.owners.submitted) > before)
+    advance(DEADLINE_MS / 1000)
+    return await peer.receive()
 
 
 def lookup_of(card_secrets: CardSecrets, cards: Mapping[str, IssuedCard]) -> CardsByDigest:

@@ -46,6 +46,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._skipping.now
 
+    def advance(self, seconds: float) -> None:
+        """Move the clock forward, as if a callback had blocked the loop for ``seconds``."""
+        self._skipping.now += seconds
+
 
 class VirtualClock:
     """The clocks of a process, from the running virtual loop."""
