@@ -128,9 +128,7 @@ async def resend(request: Request, view: View) -> Response:
 
 async def _show_event(view: View, id_: str, event_id: str, *, problem: Problem | None = None) -> Response:
     found = await view.api.require(path_of(id_))
-    deliveries = await view.api.require(
-        f"{path_of(id_)}/deliveries", event_id=event_id, limit=PAGE_LIMIT_MAX
-    )
+    deliveries = await view.api.require(f"{path_of(id_)}/deliveries", event_id=event_id, limit=PAGE_LIMIT_MAX)
     event: Answer | None = None
     if view.may("get_event"):
         event = await view.api.get(f"/v1/events/{event_id}")
