@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 
 from api.access.admission import Admission
 from api.access.oauth import TokenEndpoint
@@ -30,7 +30,7 @@ from api.cardholders import routes as cardholders
 from api.cards import cvv2, declared_balance, dry_runs, reveal_sessions
 from api.cards import routes as cards
 from api.clients import routes as clients
-from api.console.routes import Console
+from api.console.late import LateConsole
 from api.docs.landing import API_LINKS, add_landing
 from api.docs.pages import add_docs, new_application
 from api.docs.problem_pages import problem_list, problem_page
@@ -121,7 +121,7 @@ def create_app(services: Services) -> FastAPI:
     for router in ROUTERS:
         # Not include_router: it would match the path of each request twice, and again in each router.
         app.router.routes += router.routes
-    Console(services, limits).add_to(app)
+    app.router.routes.append(LateConsole(app, services, limits))
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)
@@ -164,7 +164,9 @@ async def _refuse(request: Request, refused: Exception) -> NoReturn:
 def _allowed(request: Request) -> list[str]:
     """All methods of the path: the framework names only those of the first route that matches."""
     methods: set[str] = set()
-    for route in request.app.router.routes:
+    routes: list[BaseRoute] = request.app.router.routes
+    below = [each for route in routes if isinstance(route, LateConsole) for each in route.routes]
+    for route in routes + below:
         match, _ = route.matches(request.scope)
         if match is not Match.NONE:
             methods |= getattr(route, "methods", None) or set()

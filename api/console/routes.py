@@ -11,6 +11,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Router
 
 from api.access.oauth import TokenEndpoint
 from api.access.rate_limits import RateLimits
@@ -107,16 +108,18 @@ class Console:
         self._passwords = Passwords()
         self._sign_in = SignIn(services, limits, self._sessions, self._passwords)
 
-    def add_to(self, app: FastAPI) -> None:
-        """Add the console's routes to ``app``."""
+    def routes(self, app: FastAPI) -> Router:
+        """The routes of the console of ``app``."""
         # Pages take these from the state of the application.
         app.state.passwords, app.state.rate_limits = self._passwords, self._limits
+        router = Router(redirect_slashes=False)
         for page in PAGES:
-            app.add_route(f"{PATH}{page.path}", self._page(page), methods=[page.method])
-        self._sign_in.add_to(app)
-        app.add_route(f"{PATH}/sign-out", self.sign_out, methods=["POST"])
+            router.add_route(f"{PATH}{page.path}", self._page(page), methods=[page.method])
+        self._sign_in.add_to(router)
+        router.add_route(f"{PATH}/sign-out", self.sign_out, methods=["POST"])
         for name, content in static_files().items():
-            app.add_route(f"{PATH}/static/{name}", _static(name, content))
+            router.add_route(f"{PATH}/static/{name}", _static(name, content))
+        return router
 
     def _page(self, page: PageRoute) -> Handler:
         """The route of ``page`` for requests with a session; others are sent to the sign-in."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import structlog
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Router
 
 from api.access.rate_limits import RateLimits
 from api.console import templating
@@ -64,8 +64,8 @@ class SignIn:
         self._passwords = passwords
         self._openid = OpenIdProvider(services.settings, services.vault)
 
-    def add_to(self, app: FastAPI) -> None:
-        """Add the routes to ``app``."""
+    def add_to(self, router: Router) -> None:
+        """Add the routes to ``router``."""
         routes: tuple[tuple[str, str, Handler], ...] = (
             ("GET", "/sign-in", self.form),
             ("POST", "/sign-in", self.sign_in),
@@ -77,7 +77,7 @@ class SignIn:
             ("POST", "/enter/{token}", self.use_link),
         )
         for method, path, handler in routes:
-            app.add_route(f"{PATH}{path}", _counted(handler), methods=[method])
+            router.add_route(f"{PATH}{path}", _counted(handler), methods=[method])
 
     # --- password, or client ------------------------------------------------------------------------------
 

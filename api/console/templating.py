@@ -16,9 +16,10 @@ import jinja2
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.console.late import CONSOLE_PATH
 from api.http.scope import PREFIX
 
-PATH: Final = "/console"
+PATH: Final = CONSOLE_PATH
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
