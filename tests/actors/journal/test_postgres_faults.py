@@ -38,6 +38,11 @@ async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(0.01)
 
 
+async def opened_hastily(postgres: PostgresBackend, url: str | None = None) -> Journal:
+    """A journal that waits for half a second; a healthy server on a busy machine may need longer."""
+    return await retried(lambda: postgres.open("a", url=url, timeout_seconds=0.5))
+
+
 async def test_cut_session_during_a_commit_is_an_unknown_outcome(postgres: PostgresBackend) -> None:
     journal = await postgres.open("a")
     owner = await with_card(journal)
@@ -57,9 +62,9 @@ async def test_cut_session_during_a_commit_is_an_unknown_outcome(postgres: Postg
 async def test_lost_answer_of_a_commit_is_an_unknown_outcome(postgres: PostgresBackend) -> None:
     async with Proxy(postgres.url) as network:
         journal = await postgres.open("a")
-        hasty = await postgres.open("a", url=network.address, timeout_seconds=0.5)
+        hasty = await opened_hastily(postgres, network.address)
         owner = await with_card(journal)
-        await hasty.commit(Rows())
+        await retried(lambda: hasty.commit(Rows()))
         network.drops_answers = True
         with pytest.raises(UnknownOutcomeError):
             await hasty.commit(owner.decide(spend(1)))
@@ -87,9 +92,9 @@ async def test_commit_that_runs_after_the_renewal_fails(postgres: PostgresBacken
     """The server's process was frozen before it received the commit. New epochs fence it."""
     journal = await postgres.open("a")
     owner = await with_card(journal)
-    hasty = await postgres.open("a", timeout_seconds=0.5)
+    hasty = await opened_hastily(postgres)
     await journal.close()
-    await hasty.commit(Rows())
+    await retried(lambda: hasty.commit(Rows()))
     pid = await postgres.session.fetchval(COMMITTER)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -112,7 +117,7 @@ async def test_server_ends_a_blocked_commit_whose_caller_gave_up(postgres: Postg
     journal = await postgres.open("a")
     owner = await with_card(journal)
     async with postgres.commits_held(FIRST.id):
-        hasty = await postgres.open("a", timeout_seconds=0.5)
+        hasty = await opened_hastily(postgres)
         with pytest.raises(UnknownOutcomeError):
             await hasty.commit(owner.decide(spend(1)))
         owner.epochs = await retried(lambda: journal.renew(range(256)))
@@ -263,7 +268,7 @@ async def test_errors_hold_no_values(postgres: PostgresBackend) -> None:
         assert_no_values(await failure_of(journal.commit(rows)))
     owner.activate(await journal.load_cards([FIRST.id]))
     async with postgres.commits_held(FIRST.id):
-        hasty = await postgres.open("a", timeout_seconds=0.5)
+        hasty = await opened_hastily(postgres)
         unknown = await failure_of(hasty.commit(owner.decide(spend(3, merchant_name=CANARY))))
         assert isinstance(unknown, UnknownOutcomeError)
         assert_no_values(unknown)

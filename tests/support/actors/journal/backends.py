@@ -159,7 +159,7 @@ class PostgresBackend:
             await session.close()
 
     async def open(
-        self, incarnation: str, *, url: str | None = None, timeout_seconds: float = 5.0
+        self, incarnation: str, *, url: str | None = None, timeout_seconds: float = 60.0
     ) -> PostgresJournal:
         journal = PostgresJournal(url or self.url, incarnation, timeout_seconds)
         self._journals.append(journal)
