@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -223,7 +224,9 @@ def _expect_nothing_refused(rig: UpgradeRig, began: float, requests: int, outcom
     outcome.expect(not refused, f"{len(refused)} of {len(answered)} messages were refused")
     outcome.expect(not rig.user.refused, f"requests were refused: {rig.user.refused[:3]}")
     outcome.expect(slowest <= ANSWER_SECONDS_MAX, f"the slowest answer took {slowest:.2f} s")
-    print(f"         {len(answered)} messages, slowest {slowest:.2f} s; {rig.user.done} requests", flush=True)
+    codes = dict(Counter(each.response_code or "none" for each in answered))
+    print(f"         {len(answered)} messages, slowest {slowest:.2f} s, {codes}", flush=True)
+    print(f"         {rig.user.done} requests, slowest {rig.user.slowest_seconds:.2f} s", flush=True)
     rig.user.refused.clear()
 
 
