@@ -59,6 +59,9 @@ class GoneMethod:
     """Takes the place of a method of an earlier release: Ray finds the name, and nothing calls it. Not a
     function, so that Ray does not look it up in releases that never had it."""
 
+    async def __call__(self, *_arguments: object) -> None:
+        """Ray reads the signature."""
+
 
 class Process:
     """A role in a process."""

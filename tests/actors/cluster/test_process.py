@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from pathlib import Path
 
@@ -19,7 +20,11 @@ def test_each_release_finds_the_methods_of_the_others() -> None:
     """Ray looks up each method of the creator's class in the code of the new process, which is newer during
     an upgrade, and older during a rollback."""
     assert {name for name, _ in inspect.getmembers(Process, inspect.isfunction)} == OF_THE_FIRST_RELEASE
-    assert all(hasattr(Process, name) for name in OF_LATER_RELEASES)
+    for name in OF_LATER_RELEASES:
+        # As Ray wraps a method, and reads the signature of what it has wrapped.
+        wrapped = functools.wraps(lambda *_arguments: None)(lambda *_arguments: None)
+        wrapped.__wrapped__ = getattr(Process, name)
+        inspect.signature(wrapped)
 
 
 def test_origin_tells_processes_of_other_settings_apart(tmp_path: Path) -> None:
