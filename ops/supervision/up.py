@@ -35,6 +35,7 @@ from actors.network.links.status import LinkStatus
 from actors.primary import servers_of
 from actors.settings import PREFIX, Settings
 from actors.tls import ServerTls
+from actors.tracing import check_exporter
 from actors.vault import Vault
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, ensure_demo_clients
@@ -110,6 +111,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
         ServerTls.from_settings(
             settings
         )  # the API servers read the TLS files; errors in them are reported here
+        check_exporter(settings)
         _check_links(settings)
         servers = Servers(settings)
         configure(settings.var_dir, settings.log_level, "supervisor")
