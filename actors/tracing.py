@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -46,6 +47,7 @@ EXPORT_SECONDS_MAX: Final = 5
 PATH: Final = "/v1/traces"
 _TRACEPARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _NANOSECONDS: Final = 1_000_000_000
+_MISSING: Final = f"{PREFIX}OTLP_ENDPOINT: OpenTelemetry is not installed: pip install 'stanchion[otel]'"
 
 
 class Span:
@@ -127,6 +129,15 @@ class Tracer:
         stopping.join(EXPORT_SECONDS_MAX)
 
 
+def check_exporter(settings: Settings) -> None:
+    """Raise SettingsError if traces are on and the extra is not installed."""
+    if settings.otlp_endpoint is None:
+        return
+    # `find_spec` raises an exception if the package above is absent too.
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.proto") is None:
+        raise SettingsError(_MISSING)
+
+
 def open_tracer(settings: Settings, process: str) -> Tracer | None:
     """The tracer of ``process``, or ``None`` if traces are off. Raises SettingsError if the extra is not
     installed."""
@@ -140,9 +151,7 @@ def open_tracer(settings: Settings, process: str) -> Tracer | None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
     except ImportError:
-        raise SettingsError(
-            f"{PREFIX}OTLP_ENDPOINT: OpenTelemetry is not installed: pip install 'stanchion[otel]'"
-        ) from None
+        raise SettingsError(_MISSING) from None
     exporter = OTLPSpanExporter(
         endpoint=settings.otlp_endpoint + PATH,
         headers=dict(settings.otlp_headers_by_name),

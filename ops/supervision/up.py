@@ -35,6 +35,7 @@ from actors.network.links.status import LinkStatus
 from actors.primary import servers_of
 from actors.settings import PREFIX, Settings
 from actors.tls import ServerTls
+from actors.tracing import check_exporter
 from actors.vault import Vault
 from engine.limits import SIGN_IN_LINK_MINUTES
 from ops.database import process_role
@@ -112,6 +113,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
         # The processes read the TLS files; errors in them are reported here.
         ServerTls.from_settings(settings)
         ServerTls.of_metrics(settings)
+        check_exporter(settings)
         _check_links(settings)
         servers = Servers(settings)
         configure(settings.var_dir, settings.log_level, "supervisor")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from actors.settings import Settings, SettingsError
-from actors.tracing import PARENT, Tracer, close_tracer, open_tracer
+from actors.tracing import PARENT, Tracer, check_exporter, close_tracer, open_tracer
 from engine.replies import Done, NotExecuted, Problem, WireAnswer
 from tests.support.actors.otlp import Collector, collector
 
@@ -31,8 +31,12 @@ async def test_tracing_is_off_without_an_endpoint() -> None:
 
 def test_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(SettingsError, match=r"^STANCHION_OTLP_ENDPOINT: .*pip install 'stanchion\[otel\]'$"):
-        open_tracer(Settings.load(otlp_endpoint="http://127.0.0.1:1"), "edge")
+    monkeypatch.setattr("actors.tracing.find_spec", lambda _name: None)
+    traced = Settings.load(otlp_endpoint="http://127.0.0.1:1")
+    for step in (check_exporter, lambda settings: open_tracer(settings, "edge")):
+        with pytest.raises(SettingsError, match=r"^STANCHION_OTLP_ENDPOINT: .*install 'stanchion\[otel\]'$"):
+            step(traced)
+    check_exporter(Settings.load())
 
 
 async def test_spans_arrive_with_parents_times_and_attributes() -> None:
