@@ -796,8 +796,8 @@ LOG_FRAMES_MAX: Final = 8
 # Console, whose panels are read every few seconds
 CONSOLE_SESSION_HOURS: Final = 12
 """Lifetime of a console session."""
-CONSOLE_COUNTED_ROWS_MAX: Final = 100_000
-"""Transactions that one request counts for a chart: about 200 ms."""
+CONSOLE_COUNTED_ROWS_MAX: Final = 50_000
+"""Transactions that one request counts for a chart."""
 CONSOLE_KEPT_SLOT_SECONDS: Final = 300
 """Slots of figures that are counted once and kept. Stored figures have this length: never change it."""
 CONSOLE_SLOT_DELAY_SECONDS: Final = 120
