@@ -105,7 +105,7 @@ def _transfers(entries: Sequence[dict[str, Any]]) -> list[Step]:
 
 def _is_effect(event: dict[str, Any]) -> bool:
     """Events of one instant are in no order; the decision comes before its effects."""
-    return event["type"] != "authorization.decided"
+    return bool(event["type"] != "authorization.decided")
 
 
 def _event(event: dict[str, Any]) -> Step:

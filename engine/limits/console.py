@@ -8,8 +8,8 @@ CONSOLE_FORM_FIELDS_MAX: Final = 2_000
 """Fields of a form of the console; the longest is the editor of authorization rules."""
 CONSOLE_SESSION_HOURS: Final = 12
 """Lifetime of a console session."""
-CONSOLE_COUNTED_ROWS_MAX: Final = 100_000
-"""Transactions that one request counts for a chart: about 200 ms."""
+CONSOLE_COUNTED_ROWS_MAX: Final = 50_000
+"""Transactions that one request counts for a chart."""
 CONSOLE_KEPT_SLOT_SECONDS: Final = 300
 """Slots of figures that are counted once and kept. Stored figures have this length: never change it."""
 CONSOLE_SLOT_DELAY_SECONDS: Final = 120

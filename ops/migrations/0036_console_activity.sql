@@ -10,7 +10,6 @@ CREATE TABLE console_activity (
     amount_minor bigint      NOT NULL,
     PRIMARY KEY (tenant_id, live, slot_at, measure, label)
 );
-CREATE INDEX console_activity_age ON console_activity (slot_at);
 COMMENT ON TABLE console_activity IS 'Decisions of a tenant in one mode, counted in slots of five minutes when the console first shows them. It can be emptied at any time together with console_activity_spans.';
 COMMENT ON COLUMN console_activity.label IS 'approved: currency; declined: reason; stand_in: decision; latency: number of the bucket in api/console/activity/latency.py.';
 COMMENT ON COLUMN console_activity.amount_minor IS 'Approved purchases, in the currency of the label; otherwise 0.';

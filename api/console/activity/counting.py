@@ -114,7 +114,7 @@ async def end_of_rows(
 ) -> int:
     """The end of the last slot from ``begin`` on such that all together hold at most ``rows`` transactions;
     one slot at least."""
-    at = await connection.fetchval(_OLDEST_FIRST, *_range(caller, begin, end), rows)
+    at: int | None = await connection.fetchval(_OLDEST_FIRST, *_range(caller, begin, end), rows)
     if at is None:
         return end
     return max(begin + slot_seconds, at - (at - begin) % slot_seconds)
@@ -125,7 +125,7 @@ async def begin_of_rows(
 ) -> int:
     """The begin of the first slot up to ``end`` such that all together hold at most ``rows`` transactions;
     one slot at least."""
-    at = await connection.fetchval(_NEWEST_FIRST, *_range(caller, begin, end), rows)
+    at: int | None = await connection.fetchval(_NEWEST_FIRST, *_range(caller, begin, end), rows)
     if at is None:
         return begin
     return min(end - slot_seconds, at - (at - begin) % slot_seconds + slot_seconds)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.async_api import expect
+import pytest
+from playwright.async_api import ViewportSize, expect
 
 from tests.support.api.console.pages import check_page, sign_in_as
 from tests.support.api.console.people import person
@@ -15,8 +16,12 @@ from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 
+DESK: ViewportSize = {"width": 1280, "height": 900}
+"""On a phone, the button that ends the session is in the closed menu."""
+
 if chromium():
 
+    @pytest.mark.timeout(300)
     async def test_people_follow_decisions_by_keyboard(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
@@ -26,6 +31,7 @@ if chromium():
         await acme.spend(card, "450.00")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page, console = visit.page, f"{address}/console"
+            await page.set_viewport_size(DESK)
             await sign_in_as(page, address, me)
 
             # The charts, drawn from the figures of each range.
@@ -61,6 +67,7 @@ if chromium():
             assert visit.messages == []
             assert {url.startswith(console) for url in visit.addresses} == {True}
 
+    @pytest.mark.timeout(300)
     async def test_people_understand_a_transaction_by_keyboard(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
@@ -69,6 +76,7 @@ if chromium():
         await acme.spend(await acme.funded_card(), "12.00", merchant_name="First")
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page = visit.page
+            await page.set_viewport_size(DESK)
             await sign_in_as(page, address, me)
             await page.goto(f"{address}/console/transactions")
             await page.get_by_role("link", name="First").focus()
@@ -85,6 +93,7 @@ if chromium():
             await check_page(page, "evaluate")
             assert visit.messages == []
 
+    @pytest.mark.timeout(300)
     async def test_people_act_on_a_card_by_keyboard(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
@@ -92,6 +101,7 @@ if chromium():
         card = await acme.funded_card(controls=[{"kind": "per_day_amount_cap", "amount": "500.00"}])
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
             page, of_card = visit.page, f"{address}/console/cards/{card['id']}"
+            await page.set_viewport_size(DESK)
             await sign_in_as(page, address, me)
             await page.goto(f"{of_card}/spend")
             await check_page(page, "spend")
@@ -113,11 +123,13 @@ if chromium():
                 await check_page(page, name)
             assert visit.messages == []
 
+    @pytest.mark.timeout(300)
     async def test_lists_and_pages_of_accounts_and_cardholders_are_accessible(
         running: Installation, acme: Caller, tenant: str, tmp_path: Path
     ) -> None:
         me, card = await person(running, tenant, role="admin"), await acme.funded_card()
         async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            await visit.page.set_viewport_size(DESK)
             await sign_in_as(visit.page, address, me)
             for name, path in (
                 ("cards", "/cards?state=active"),
