@@ -101,8 +101,8 @@ async def open_change(connection: Connection, of: CardholderRef) -> StatusChange
     row = await connection.fetchrow(_OPEN, of.cardholder_id)
     if row is None:
         return None
-    act = (row["actor"], row["actor_kind"] or "client", row["request_id"])
-    return StatusChange(row["id"], of.cardholder_id, of.tenant_id, of.live, row["status"], *act)
+    id_, status, actor, actor_kind, request_id = row
+    return StatusChange(id_, of.cardholder_id, of.tenant_id, of.live, status, actor, actor_kind, request_id)
 
 
 async def begin(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from actors.vault import Vault
-from api.database.pool import Connection
 from engine.limits import INVITATION_DAYS, SECRET_BYTES, SIGN_IN_LINK_MINUTES
 
 PURPOSE: Final = "sign-in-link"
@@ -18,6 +20,8 @@ LIFETIMES: Final = {
     "sign_in": timedelta(minutes=SIGN_IN_LINK_MINUTES),
 }
 
+Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
+"""A connection of the API, or of an operator's command."""
 LinkPurpose = Literal["invitation", "sign_in"]
 
 # Links of one purpose replace each other: only the newest works.

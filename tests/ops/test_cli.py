@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from actors.vault import Vault
 from api.access.credentials import digest_of
 from engine.scopes import default_scopes
 from ops.database.clients import DEMO_CLIENTS, ensure_demo_clients
+from tests.support.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
 
@@ -201,6 +203,21 @@ def test_printed_commands_manage_clients_and_are_on_record(stanchion: Stanchion,
         ("create_client", "ann"),
     ]
     assert "cards:reveal" in shown[1]["after"]["scopes"]
+
+
+def test_printed_command_invites_the_first_owner_of_a_tenant(stanchion: Stanchion, database_url: str) -> None:
+    printed = fence("ops/docs/CONSOLE.md", "Signing in", "sh")
+    _, *arguments = shlex.split(printed, comments=True)
+    done = stanchion(*arguments, database_url=database_url, root_path="/cards")
+    assert done.stderr == ""
+    assert re.fullmatch(r"http://127\.0\.0\.1:8000/cards/console/enter/[\w-]{43}\n", done.stdout)
+    again = stanchion(*arguments, database_url=database_url)
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    assert "belongs to a user" in again.stderr
+    link = stanchion("sign-in", "ADA@example.com", "--mode", "live", database_url=database_url)
+    assert link.stdout.endswith("?mode=live\n")
+    unknown = stanchion("sign-in", "grace@example.com", database_url=database_url)
+    assert unknown.stderr.startswith("stanchion: no user has this e-mail address")
 
 
 def test_without_a_running_installation_the_database_is_started_for_the_command(stanchion: Stanchion) -> None:

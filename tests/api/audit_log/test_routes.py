@@ -289,7 +289,10 @@ async def test_tenants_and_modes_have_logs_of_their_own(
 async def test_acts_of_operators_are_in_the_log_of_the_tenant(running: Installation, owner: Caller) -> None:
     page = await owner.get("/v1/audit-log")
     (entry,) = page["data"]
-    assert (entry["act"], entry["actor"]) == ("create_client", {"kind": "operator", "id": "test", "name": None})
+    assert (entry["act"], entry["actor"]) == (
+        "create_client",
+        {"kind": "operator", "id": "test", "name": None},
+    )
     assert entry["after"]["client_id"] == owner.credentials.client_id
     assert owner.credentials.client_secret not in json.dumps(entry)
 

@@ -131,7 +131,7 @@ async def test_download_streams_the_answer_as_a_file() -> None:
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "asgi": {},
         "http_version": "1.1",

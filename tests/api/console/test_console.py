@@ -176,7 +176,10 @@ async def test_console_shows_no_data_of_other_tenants_or_modes(
 ) -> None:
     card = await acme.funded_card()
     await acme.spend(card, "1.00", merchant_name="Only Acme")
-    others = [await running.caller(f"{tenant}-other"), await person(running, tenant, modes=("live",))]
+    others: list[Caller | PersonOfTest] = [
+        await running.caller(f"{tenant}-other"),
+        await person(running, tenant, modes=("live",)),
+    ]
     for other in others:
         async with visitor(running) as http:
             await sign_in(http, other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,11 +16,13 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from structlog.testing import capture_logs
 
+from actors.settings import Settings, SettingsError
 from api.app import create_app
 from tests.support.api.console.openid_server import CLIENT_ID, CLIENT_SECRET, OpenIdServer, openid_server
 from tests.support.api.console.people import PersonOfTest, person
 from tests.support.api.console.visitor import BASE_URL, HTML, Visitor, visitor
 from tests.support.api.stack import Installation
+from tests.support.ops.pages import fence
 
 CALLBACK = f"{BASE_URL}/console/sign-in/openid/callback"
 
@@ -150,6 +153,18 @@ async def test_provider_that_does_not_answer_is_reported(running: Installation) 
     provider.issuer = address
     async with through(running, provider) as browser:
         await browser.get("/sign-in/openid", 401)
+
+
+def test_settings_of_the_page_are_accepted() -> None:
+    printed = fence("ops/docs/CONSOLE.md", "OpenID Connect", "sh")
+    given = dict(re.findall(r"^export STANCHION_(\w+)=(\S+)", printed, re.MULTILINE))
+    settings = Settings.load(**{name.lower(): value for name, value in given.items()})
+    assert (settings.oidc_issuer, settings.oidc_client_id) == ("https://id.example.com", "stanchion")
+    passed_on = Settings.from_json(settings.to_json())
+    assert passed_on.oidc_client_secret == settings.oidc_client_secret
+    for broken in ({"oidc_issuer": "http://id.example.com"}, {"oidc_client_id": None}):
+        with pytest.raises(SettingsError):
+            settings.replace(**broken)
 
 
 async def test_without_a_provider_there_is_no_such_sign_in(running: Installation) -> None:

@@ -132,7 +132,7 @@ async def test_form_without_the_token_of_its_session_is_refused(
         assert "UTC" in (await browser.get("/account")).text
         # Scripts send the token as a header.
         fields = {"csrf": "", "zone": "Europe/Berlin"}
-        await browser.post("/account/zone", fields, **{"X-CSRF-Token": browser.csrf})
+        await browser.post("/account/zone", fields, headers={"X-CSRF-Token": browser.csrf})
 
 
 async def test_refused_sign_ins_look_alike_and_repeat_no_value(
@@ -141,7 +141,7 @@ async def test_refused_sign_ins_look_alike_and_repeat_no_value(
     known, disabled = await person(running, tenant), await person(running, tenant)
     await running.services.pool.execute("UPDATE users SET disabled_at = now() WHERE id = $1", disabled.id)
     live = await running.caller(tenant, mode="live")
-    wrong = (
+    wrong: tuple[dict[str, str], ...] = (
         as_user(known, "not-the-secret"),
         as_user(disabled),
         {"email": "not-the-secret@nowhere.example", "password": PASSWORD},

@@ -54,7 +54,11 @@ class Visitor:
         return answer
 
     async def post(
-        self, path: str, fields: Mapping[str, Any] | None = None, status: int = 303, **headers: str
+        self,
+        path: str,
+        fields: Mapping[str, Any] | None = None,
+        status: int = 303,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """Send a form as a page of the session does, and expect ``status``. A list gives a field several
         times."""
@@ -62,7 +66,7 @@ class Visitor:
         answer = await self.http.post(
             f"/console{path}",
             content=urlencode(form, doseq=True),
-            headers={"Content-Type": "application/x-www-form-urlencoded"} | HTML | HERE | headers,
+            headers={"Content-Type": "application/x-www-form-urlencoded"} | HTML | HERE | dict(headers or {}),
         )
         assert answer.status_code == status, answer.text
         return answer
