@@ -30,6 +30,15 @@ def days_ago(zone_name: str, now_ms: int, days: int) -> str:
     return (today - timedelta(days=days)).isoformat()
 
 
+def day_of(zone_name: str, instant: str) -> str:
+    """The day of an instant of the API.
+
+    >>> day_of("Europe/Dublin", "2026-06-30T23:00:00.000Z")
+    '2026-07-01'
+    """
+    return datetime.fromisoformat(instant).astimezone(zone(zone_name)).date().isoformat()
+
+
 def last_instant(end: str) -> str:
     """The last instant before ``end``, which is in the last day of a window.
 

@@ -16,7 +16,8 @@ from api.console.pages.backtests import newest_rules
 from api.console.pages.rule_edits import UNSHOWABLE
 from api.console.scopes import scope_form, scope_of, scopes_of
 from api.console.view import PageRoute, View
-from api.console.windows import day_window, days_ago
+from api.console.windows import day_of, day_window, days_ago, last_instant
+from api.operations.call import require_id
 
 DAYS: Final = 30
 """Length of the window that the form proposes."""
@@ -35,8 +36,12 @@ class Draft(NamedTuple):
 
 async def new_backtest(request: Request, view: View) -> Response:
     """The form of a new back-test. The query may name a scope (``TYPE:ID``), a version of a rule to be added
-    (``ID@VERSION``), a rule to be removed, and a number of days."""
+    (``ID@VERSION``), a rule to be removed, and a number of days; or the back-test to be repeated
+    (``again``)."""
     asked = request.query_params
+    if "again" in asked:
+        found = await view.api.require(f"/v1/backtests/{require_id(asked['again'])}")
+        return await _form_page(view, _again(view, found))
     type_, _, id_ = asked.get("scope", "").partition(":")
     change = {
         "add_rules": [asked["add"]] if "add" in asked else [],
@@ -52,6 +57,19 @@ async def new_backtest(request: Request, view: View) -> Response:
         "change": change_form(change),
     }
     return await _form_page(view, Draft(form))
+
+
+def _again(view: View, backtest: dict[str, Any]) -> Draft:
+    """The form with the scope, the days and the change of a back-test."""
+    change = backtest["change"]
+    form = {
+        "scope": scope_form(backtest["scope"]),
+        "first_day": day_of(view.zone, backtest["from"]),
+        "last_day": day_of(view.zone, last_instant(backtest["to"])),
+        "assume_presented": "true" if backtest["assume_presented"] else "false",
+        "change": change_form(change),
+    }
+    return Draft(form, None if rows_show_change(change) else json_text(change))
 
 
 async def create(_request: Request, view: View) -> Response:

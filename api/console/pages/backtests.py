@@ -48,9 +48,9 @@ async def backtest(request: Request, view: View) -> Response:
 async def shown(request: Request, view: View, problem: Problem | None = None) -> Response:
     """The page of the back-test in the path, with the ``problem`` of its cancellation."""
     found = await view.api.require(f"/v1/backtests/{request.path_params['id']}")
-    template = "backtests/progress.html" if "hx-request" in request.headers else "backtests/backtest.html"
+    fragment = "hx-request" in request.headers
     return view.html(
-        template,
+        "backtests/progress.html" if fragment else "backtests/backtest.html",
         status=200 if problem is None else problem.status,
         backtest=found,
         ended=found["state"] in ENDED,
@@ -59,9 +59,10 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
         share=_share(found["progress"]),
         last_instant=last_instant,
         change_json=json_text(found["change"]),
-        rule_names=await rule_names(view, found),
+        # A running back-test is asked for each second: only what its fragment shows is read.
+        rule_names={} if fragment and found["state"] != "done" else await rule_names(view, found),
         rule_label=rule_label,
-        scopes=await scopes_of(view),
+        scopes=None if fragment else await scopes_of(view),
         paths=PATHS,
         directions=DIRECTIONS,
         words={"condition": conditions.in_words, "control": controls.in_words},

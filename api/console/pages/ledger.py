@@ -33,7 +33,9 @@ async def ledger(request: Request, view: View) -> Response:
     if given and subject in {name for name, _ in SUBJECTS}:
         window = day_window(view.zone, filters["first_day"], filters["last_day"])
         entries, pager, problem = await listed(view, "/v1/ledger-entries", {subject: given} | window)
-        answer = await view.api.get(f"/v1/accounts/{given}") if subject == "account_id" else None
+        answer = (
+            await view.api.get(f"/v1/accounts/{given}") if subject == "account_id" and not problem else None
+        )
         account = None if isinstance(answer, Problem) else answer
     return view.html(
         "transfers/ledger.html",

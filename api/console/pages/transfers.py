@@ -13,6 +13,7 @@ from api.console.filtered import listed
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
 from api.console.windows import day_window
+from engine.ids import is_id
 
 KINDS: Final = (
     ("load", "load: money onto the account"),
@@ -79,7 +80,7 @@ async def new_transfer(request: Request, view: View) -> Response:
     """The form of a new transfer."""
     account_id = request.query_params.get("account_id", "")
     form: dict[str, Any] = {"account_id": account_id, "kind": "load", "direction": "credit"}
-    account = await view.api.get(f"/v1/accounts/{account_id}") if account_id else None
+    account = await view.api.get(f"/v1/accounts/{account_id}") if is_id(account_id.lower()) else None
     if account is not None and not isinstance(account, Problem):
         form["amount"] = {"amount": "", "currency": account["currency"]}
     return _form_page(view, form)

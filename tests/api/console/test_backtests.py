@@ -142,6 +142,12 @@ async def test_change_of_controls_and_existing_rules(running: Installation, acme
         assert "Fresh</a>, version 1" in page
         assert 'Removes <a href="/console/rules/' in page
         assert "none of these merchant countries: RU" in page
+        again = (await browser.get("/backtests/new", again=path.rpartition("/")[2])).text
+        assert f'<option value="{version}" selected>' in again
+        assert re.search(r'value="per_txn_cap" checked', again)
+        for name in ("first_day", "last_day"):
+            assert f'name="{name}" type="date" value="{fields[name]}"' in again
+        assert '<option value="false" selected>' in again
     [made] = (await acme.get("/v1/backtests"))["data"]
     assert (made["change"], made["assume_presented"]) == (change, False)
     assert made["scope"] == {"type": "card", "id": card["id"]}
@@ -228,6 +234,8 @@ async def test_pages_follow_permissions_and_tenants(running: Installation, acme:
         assert "No back-tests." in (await browser.get("/backtests")).text
         for each in (path, f"{path}/flips", f"{path}/flips.csv"):
             await browser.get(each, 404)
+        for again in (path.rpartition("/")[2], "../programs", ""):
+            await browser.get("/backtests/new", 404, again=again)
         await browser.post(path, None, 404)
         await browser.post("/backtests/new", form(card) | NEW_RULE, 404)
     [made] = (await acme.get("/v1/backtests"))["data"]
