@@ -33,9 +33,7 @@ def link_reporter(edge: str, statuses: Callable[[], Sequence[LinkStatus]], run: 
             [_text(each) for each in found],
         )
 
-    return PeriodicTask(
-        "link-reports", report, LINK_REPORT_SECONDS, tolerated=(DatabaseUnavailableError,)
-    )
+    return PeriodicTask("link-reports", report, LINK_REPORT_SECONDS, tolerated=(DatabaseUnavailableError,))
 
 
 def _text(status: LinkStatus) -> str:

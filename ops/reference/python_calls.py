@@ -56,7 +56,9 @@ def _call(method: str, path: str, example: Example) -> str:
         if arguments is not None:
             return _code_of(candidate, arguments)
     named = {"query": example["query"], "body": example["request"]}
-    given = Arguments([method, path.replace("{id}", str(example["id"]))], {k: v for k, v in named.items() if v})
+    given = Arguments(
+        [method, path.replace("{id}", str(example["id"]))], {k: v for k, v in named.items() if v}
+    )
     return f"answer = {_call_text('client.request', given)}"
 
 

@@ -29,7 +29,9 @@ def record(base_url: str, client: Mapping[str, str], var_dir: Path, vision_url: 
         http.event_hooks = {"response": [recorder]}
         with answering(var_dir, _take) as receiver:
             walk(Client(base_url, client["client_id"], client["client_secret"], http=http), receiver)
-    return recorder.examples({base_url: API, receiver + DECISION_PATH: DECISIONS, receiver: HOOKS, vision_url: CAPTURE})
+    return recorder.examples(
+        {base_url: API, receiver + DECISION_PATH: DECISIONS, receiver: HOOKS, vision_url: CAPTURE}
+    )
 
 
 async def _take(_request: Request) -> Answer:

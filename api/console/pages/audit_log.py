@@ -86,7 +86,5 @@ def _text(members: dict[str, Any], name: str) -> str:
 
 
 PAGES: Final = (
-    PageRoute(
-        "/audit-log", audit_log, operation="list_audit_log", label="Audit log", group="Administration"
-    ),
+    PageRoute("/audit-log", audit_log, operation="list_audit_log", label="Audit log", group="Administration"),
 )

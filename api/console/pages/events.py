@@ -55,9 +55,7 @@ def subjects(event: dict[str, Any]) -> list[Subject]:
 async def events(request: Request, view: View) -> Response:
     """Events of the last 30 days, filtered by type and time."""
     type_, window = request.query_params.get("type", ""), window_of(view)
-    found, pager = await view.paged(
-        "/v1/events", types=type_ if type_ in CATALOGUE else None, **window.query
-    )
+    found, pager = await view.paged("/v1/events", types=type_ if type_ in CATALOGUE else None, **window.query)
     return view.html(
         "events/list.html",
         events=[each | {"subjects": subjects(each)} for each in found["data"]],
@@ -88,10 +86,7 @@ async def _endpoints(view: View, event_id: str) -> list[dict[str, Any]] | None:
         return None
     found = (await view.api.require("/v1/webhook-endpoints", limit=PAGE_LIMIT_MAX))["data"]
     answers = await asyncio.gather(
-        *(
-            view.api.get(f"/v1/webhook-endpoints/{each['id']}/deliveries", event_id=event_id)
-            for each in found
-        )
+        *(view.api.get(f"/v1/webhook-endpoints/{each['id']}/deliveries", event_id=event_id) for each in found)
     )
     return [
         each | {"deliveries": [] if isinstance(answer, Problem) else answer["data"]}

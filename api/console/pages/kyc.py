@@ -71,9 +71,7 @@ async def _show(
 
 
 PAGES: Final = (
-    PageRoute(
-        "/kyc", checks, operation="list_kyc_checks", label="Identity verification", group="Cards"
-    ),
+    PageRoute("/kyc", checks, operation="list_kyc_checks", label="Identity verification", group="Cards"),
     PageRoute("/kyc/{id}", check, operation="get_kyc_check"),
     PageRoute("/kyc/{id}/review", review, "POST", operation="review_kyc_check"),
 )

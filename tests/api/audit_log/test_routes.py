@@ -139,10 +139,11 @@ async def _webhooks(owner: Caller) -> dict[str, str]:
     event = (await owner.get("/v1/events?limit=1"))["data"][0]
     await owner.post(f"/v1/events/{event['id']}/redeliver", {"endpoint_id": endpoint["id"]}, 202)
     assert (await owner.send("DELETE", f"/v1/webhook-endpoints/{endpoint['id']}")).status_code == 204
-    names = ("create", "update", "test", "delete")
+    names = ("create", "update", "delete")
     return {
         **{f"{name}_webhook_endpoint": endpoint["id"] for name in names},
         "rotate_webhook_secret": endpoint["id"],
+        "send_test_event": endpoint["id"],
         "redeliver_event": event["id"],
     }
 
@@ -290,7 +291,10 @@ async def test_tenants_and_modes_have_logs_of_their_own(
 async def test_acts_of_operators_are_in_the_log_of_the_tenant(running: Installation, owner: Caller) -> None:
     page = await owner.get("/v1/audit-log")
     (entry,) = page["data"]
-    assert (entry["act"], entry["actor"]) == ("create_client", {"kind": "operator", "id": "test", "name": None})
+    assert (entry["act"], entry["actor"]) == (
+        "create_client",
+        {"kind": "operator", "id": "test", "name": None},
+    )
     assert entry["after"]["client_id"] == owner.credentials.client_id
     assert owner.credentials.client_secret not in json.dumps(entry)
 

@@ -103,9 +103,7 @@ async def test_session_without_the_scope_sees_no_actions_and_cannot_act(
     endpoint = await acme.endpoint()
     await acme.programme()
     event = (await acme.get("/v1/events"))["data"][0]
-    reader = await running.caller(
-        acme.credentials.name, role="user", scopes=("webhooks:read", "events:read")
-    )
+    reader = await running.caller(acme.credentials.name, role="user", scopes=("webhooks:read", "events:read"))
     path = f"/webhooks/{endpoint['id']}"
     async with visitor(running, reader) as browser:
         for page in ("/webhooks", path, f"/events/{event['id']}"):
@@ -199,5 +197,3 @@ def address(page: str, rel: str) -> str | None:
     """The query of the link to the next or the previous page."""
     found = re.search(rf'rel="{rel}" href="([^"]+)"', page)
     return None if found is None else found[1].replace("&amp;", "&")
-
-

@@ -18,8 +18,8 @@ WIDE = {"width": 1280, "height": 900}
 
 
 async def check(page: Page) -> None:
-    """Check the page on a phone in light colours and on a screen in dark ones. Of the many operations, which have
-    the same elements, every twelfth is checked: axe-core takes minutes for all."""
+    """Check the page on a phone in light colours and on a screen in dark ones. Of the many operations, which
+    have the same elements, every twelfth is checked: axe-core takes minutes for all."""
     assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     await page.evaluate(
         "document.querySelectorAll('main section[id], .opblock:not(.is-open)')"
