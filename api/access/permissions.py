@@ -113,7 +113,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "delete_webhook_endpoint": Permission("webhooks:write"),
     "rotate_webhook_secret": Permission("webhooks:write"),
     "list_webhook_deliveries": Permission("webhooks:read"),
-    "test_webhook_endpoint": Permission("webhooks:write"),
+    "send_test_event": Permission("webhooks:write"),
     "create_client": Permission("clients:write", "owner"),
     "list_clients": Permission("clients:read", "owner"),
     "get_client": Permission("clients:read", "owner"),

@@ -21,10 +21,12 @@ _PAGE: Final = """<!doctype html>
 <title>{title} – Stanchion</title>
 <style>
 :root {{ color-scheme: light dark }}
-body {{ font: 16px/1.5 system-ui, sans-serif; color: light-dark(#1c2330, #e6eaf1); background: light-dark(#fff, #12161d) }}
+body {{ font: 16px/1.5 system-ui, sans-serif }}
+body {{ color: light-dark(#1c2330, #e6eaf1); background: light-dark(#fff, #12161d) }}
 body {{ max-width: 42rem; margin: 3rem auto; padding: 0 1rem }}
 code {{ background: light-dark(#eef1f5, #242c3a); padding: .1em .35em; border-radius: 3px }}
-h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1rem; margin-top: 2rem }} a {{ color: light-dark(#2457a7, #8fb4ff) }}
+h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1rem; margin-top: 2rem }}
+a {{ color: light-dark(#2457a7, #8fb4ff) }}
 </style>
 </head>
 <body>

@@ -1,5 +1,5 @@
-"""The states of links. A link serves all tenants of the installation, so its figures are those of all, and only
-operators sign it off and on (`stanchion links`)."""
+"""The states of links. A link serves all tenants of the installation, so its figures are those of all, and
+only operators sign it off and on (`stanchion links`)."""
 
 from __future__ import annotations
 

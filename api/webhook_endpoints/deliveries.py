@@ -143,7 +143,7 @@ async def redeliver_event(event_id: PathId, given: RedeliveryInput, call: KeyedC
     response_model=RedeliveryView,
     responses=refusals("not-found", "webhook-endpoint-disabled"),
 )
-async def test_webhook_endpoint(endpoint_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
+async def send_test_event(endpoint_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Send a test event to a webhook endpoint.
 
     The event has the type `webhook_endpoint.tested`. It is signed and retried as every other one, and goes to

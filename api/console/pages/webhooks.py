@@ -39,8 +39,8 @@ async def endpoint(request: Request, view: View) -> Response:
 async def _show(
     view: View, id_: str, *, problem: Problem | None = None, secret: str | None = None
 ) -> Response:
-    """The page of an endpoint: with the ``problem`` of an act that was refused, or with the ``secret`` that an
-    act has created."""
+    """The page of an endpoint: with the ``problem`` of an act that was refused, or with the ``secret`` that
+    an act has created."""
     found = await view.api.require(path_of(id_))
     state = view.request.query_params.get("state", "")
     deliveries: dict[str, Any] | None = None
@@ -154,7 +154,7 @@ PAGES: Final = (
         "/webhooks", endpoints, operation="list_webhook_endpoints", label="Webhooks", group="Developers"
     ),
     PageRoute("/webhooks/{id}", endpoint, operation="get_webhook_endpoint"),
-    PageRoute("/webhooks/{id}/test", test, "POST", operation="test_webhook_endpoint"),
+    PageRoute("/webhooks/{id}/test", test, "POST", operation="send_test_event"),
     PageRoute("/webhooks/{id}/rotate-secret", rotate, "POST", operation="rotate_webhook_secret"),
     PageRoute("/webhooks/{id}/enable", enable, "POST", operation="update_webhook_endpoint"),
     PageRoute("/webhooks/{id}/disable", disable, "POST", operation="update_webhook_endpoint"),

@@ -1,4 +1,4 @@
-"""An edge reports its links to the database, replaces its reports, and deletes those of edges that have ended."""
+"""An edge reports its links to the database, and deletes old reports of edges that have ended."""
 
 from __future__ import annotations
 

@@ -139,10 +139,11 @@ async def _webhooks(owner: Caller) -> dict[str, str]:
     event = (await owner.get("/v1/events?limit=1"))["data"][0]
     await owner.post(f"/v1/events/{event['id']}/redeliver", {"endpoint_id": endpoint["id"]}, 202)
     assert (await owner.send("DELETE", f"/v1/webhook-endpoints/{endpoint['id']}")).status_code == 204
-    names = ("create", "update", "test", "delete")
+    names = ("create", "update", "delete")
     return {
         **{f"{name}_webhook_endpoint": endpoint["id"] for name in names},
         "rotate_webhook_secret": endpoint["id"],
+        "send_test_event": endpoint["id"],
         "redeliver_event": event["id"],
     }
 

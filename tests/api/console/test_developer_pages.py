@@ -1,5 +1,5 @@
-"""The pages of webhooks, events, identity checks, clients, links and the audit log in a real browser: by keyboard,
-on a phone and a screen, in light and dark."""
+"""The pages of webhooks, events, identity checks, clients, links and the audit log in a real browser: by
+keyboard, on a phone and a screen, in light and dark."""
 
 from __future__ import annotations
 
