@@ -102,8 +102,7 @@ async def open_change(connection: Connection, of: CardholderRef) -> StatusChange
     if row is None:
         return None
     id_, status, actor, actor_kind, request_id = row
-    change = StatusChange(id_, of.cardholder_id, of.tenant_id, of.live, status, actor, actor_kind, request_id)
-    return change
+    return StatusChange(id_, of.cardholder_id, of.tenant_id, of.live, status, actor, actor_kind, request_id)
 
 
 async def begin(

@@ -18,9 +18,9 @@ SESSION_CALLER: Final = "stanchion.session_caller"
 """Scope key: the ``Caller`` of a console session, for calls that the console makes in process. HTTP requests
 cannot set keys of the scope."""
 
-PREFIX: Final = "root_path"
-"""Scope key of ASGI: the path prefix under which a proxy serves this server, such as ``/cards``; empty
-without one. ``path`` never has it."""
+PREFIX: Final = "stanchion.prefix"
+"""Scope key: the path prefix under which a proxy serves this server, such as ``/cards``; empty without
+one. ``path`` never has it, so it is not ``root_path`` of ASGI."""
 
 TENANT: Final[ContextVar[str | None]] = ContextVar("tenant", default=None)
 """The tenant that the current request is for; ``None`` is the server itself."""

@@ -206,7 +206,7 @@ def test_printed_commands_manage_clients_and_are_on_record(stanchion: Stanchion,
 
 
 def test_printed_command_invites_the_first_owner_of_a_tenant(stanchion: Stanchion, database_url: str) -> None:
-    printed = fence("ops/docs/CONSOLE.md", "Signing in", "sh").text
+    printed = fence("ops/docs/CONSOLE.md", "Signing in", "sh")
     _, *arguments = shlex.split(printed, comments=True)
     done = stanchion(*arguments, database_url=database_url, root_path="/cards")
     assert done.stderr == ""

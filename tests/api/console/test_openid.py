@@ -156,7 +156,7 @@ async def test_provider_that_does_not_answer_is_reported(running: Installation) 
 
 
 def test_settings_of_the_page_are_accepted() -> None:
-    printed = fence("ops/docs/CONSOLE.md", "OpenID Connect", "sh").text
+    printed = fence("ops/docs/CONSOLE.md", "OpenID Connect", "sh")
     given = dict(re.findall(r"^export STANCHION_(\w+)=(\S+)", printed, re.MULTILINE))
     settings = Settings.load(**{name.lower(): value for name, value in given.items()})
     assert (settings.oidc_issuer, settings.oidc_client_id) == ("https://id.example.com", "stanchion")

@@ -168,6 +168,8 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert (process.returncode, errors) == (0, b"")
     assert b"actors stopped" in output
     assert record["base_url"].encode() in output
+    assert f"{record['base_url']}/console/enter/".encode() in output
+    assert b"/console/enter/" not in json.dumps(record).encode()
     assert all(gone(pid) for pid in servers)
     assert not (installation.var_dir / "run.json").exists()
     assert not (installation.var_dir / SOCKET_FILE).exists()
