@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from api.console.api_calls import Problem
 from api.console.view import View
 from engine.limits import CARD_IDS_MAX, PAGE_LIMIT_MAX
-
-DAY_CHARS: Final = len("2026-11-21")
 
 
 async def cards_of(view: View, ids: Iterable[str]) -> dict[str, Any]:

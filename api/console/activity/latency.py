@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,12 +10,8 @@ BOUNDS_MS: Final = (
     *(600, 800, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 7_000, 10_000),
 )
 """Bucket ``n`` holds the latencies from ``BOUNDS_MS[n - 1]`` (bucket 0: from zero) to below ``BOUNDS_MS[n]``;
-the last one holds all longer ones. Stored figures name buckets by number: never change a bound."""
-
-
-def bucket_of(latency_ms: float) -> int:
-    """The number of the bucket, as ``width_bucket`` of PostgreSQL gives it."""
-    return bisect_right(BOUNDS_MS, latency_ms)
+the last one holds all longer ones (``width_bucket`` of PostgreSQL). Stored figures name buckets by number:
+never change a bound."""
 
 
 def percentile(counts: Mapping[int, int], share: float) -> float | None:

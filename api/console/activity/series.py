@@ -24,7 +24,6 @@ class Activity(msgspec.Struct, frozen=True):
     """Figures of the slots of a range. The lists are parallel to ``at``; ``None`` in a slot whose decisions
     are not counted yet."""
 
-    range: str
     slot_seconds: int
     at: list[int]
     """The begins of the slots (Unix seconds)."""
@@ -59,10 +58,10 @@ async def activity(pool: Pool, caller: Caller, range_: TimeRange, now_ms: int, z
             found = await _counted(connection, caller, window)
         # With too many decisions for the short slots, an hour is shown in the kept ones.
         if not any(found.gaps) or range_.seconds <= SHORTEST_KEPT:
-            return _series(range_, window, found)
+            return _series(window, found)
         window = window_of(range_._replace(slot_seconds=SHORTEST_KEPT), now_ms, zone)
     async with transaction(pool) as connection:
-        return _series(range_, window, await _kept(connection, caller, window, now_ms // 1000))
+        return _series(window, await _kept(connection, caller, window, now_ms // 1000))
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -92,7 +91,7 @@ async def _kept(connection: Connection, caller: Caller, window: Window, now: int
     return _Found(figures, gaps, counting=any(gaps))
 
 
-def _series(range_: TimeRange, window: Window, found: _Found) -> Activity:
+def _series(window: Window, found: _Found) -> Activity:
     numbers: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     amounts: dict[str, Counter[int]] = defaultdict(Counter)
     latencies: dict[int, Counter[int]] = defaultdict(Counter)
@@ -113,7 +112,6 @@ def _series(range_: TimeRange, window: Window, found: _Found) -> Activity:
         return [values[slot] if counted else None for slot, counted in zip(slots, known, strict=True)]
 
     return Activity(
-        range=range_.name,
         slot_seconds=window.slot_seconds,
         at=slots,
         approved=shown(by_measure["approved"]),
