@@ -7,10 +7,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from structlog.testing import capture_logs
 
 from api.console.sessions import COOKIE, SESSION_SECONDS
 from api.users.links import create_link
+from api.users.passwords import is_current
 from engine.ids import is_id
 from engine.limits import ONE_TIME_CODE_FAILURES_MAX
 from tests.support.api.console.people import PASSWORD, PersonOfTest, person
@@ -55,6 +57,19 @@ async def test_pages_without_a_session_lead_to_the_sign_in_and_back(
         for headers in ({"Accept": "*/*"}, HTML | {"HX-Request": "true"}):
             answer = await browser.http.get("/console/users", headers=headers)
             assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/console/sign-in")
+
+
+async def test_password_of_an_earlier_release_is_hashed_again(running: Installation, tenant: str) -> None:
+    who = await person(running, tenant)
+    weak = Argon2id(salt=b"s" * 16, length=32, iterations=1, lanes=1, memory_cost=8_192)
+    stored = weak.derive_phc_encoded(PASSWORD.encode())
+    pool, find = running.services.pool, "SELECT password_hash FROM users WHERE id = $1"
+    await pool.execute("UPDATE users SET password_hash = $2 WHERE id = $1", who.id, stored)
+    async with visitor(running, who):
+        renewed = await pool.fetchval(find, who.id)
+        assert is_current(renewed)
+    async with visitor(running, who):
+        assert await pool.fetchval(find, who.id) == renewed
 
 
 @pytest.mark.parametrize("wanted", ["https://evil.test", "//evil.test", "/v1/cards", "/console\\@evil.test"])
