@@ -30,8 +30,6 @@ if chromium():
             "programme-form": f"{programme}/edit",
             "stand-in": f"{programme}/stand-in",
             "card-product-form": "/card-products/new",
-            "rules": "/rules",
-            "transfers": "/transfers",
             "ledger": f"/ledger?account_id={card['funding_account_id']}",
             "exports": "/exports",
         }
