@@ -156,7 +156,7 @@ class EmbeddedPostgres(EmbeddedServer):
             command, cwd=data_dir, env=_environment(), input=sql.encode(), capture_output=True, check=False
         )
         if done.returncode != 0 or (sql and b"ERROR" in done.stderr):
-            raise ServerError(f"PostgreSQL's {program} failed: {_reason(done.stderr or done.stdout)}")
+            raise ServerError(f"PostgreSQL's {program} failed: {reason_of(done.stderr or done.stdout)}")
 
     def _stop_orphan(self) -> None:
         """Stop a server that outlived its supervisor, and remove a pid file whose number belongs to another
@@ -195,7 +195,7 @@ def _bin_dir_for_nobody(bin_dir: Path) -> Path:
     return identity.reachable_copy(folders, name) / package.name / bin_dir.parent.name / bin_dir.name
 
 
-def _reason(output: bytes) -> str:
+def reason_of(output: bytes) -> str:
     """The line with the error; after it, ``initdb`` prints what it cleans up."""
     lines = output.decode("utf-8", "replace").strip().splitlines()
     errors = [line for line in lines if re.search(r"\b(FATAL|PANIC|ERROR|error):", line)]

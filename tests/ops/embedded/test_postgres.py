@@ -16,7 +16,7 @@ import pytest
 
 from ops.embedded import identity
 from ops.embedded.identity import identity_for, reachable_by_others
-from ops.embedded.postgres import SETTINGS, WAL_SEGMENT_MB, EmbeddedPostgres, wheel_bin_dir
+from ops.embedded.postgres import SETTINGS, WAL_SEGMENT_MB, EmbeddedPostgres, reason_of, wheel_bin_dir
 from ops.embedded.process import Identity, ServerError
 from tests.support.ops.waiting import gone, wait_until
 
@@ -242,3 +242,18 @@ if ANYBODYS_PYTHON:
 
     async def test_an_ordinary_user_can_start_it() -> None:
         await as_an_ordinary_user(ANYBODYS_PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (
+            b"creating files ... initdb: error: no space\ninitdb: removing contents of data directory",
+            "creating files ... initdb: error: no space",
+        ),
+        (b"one\ntwo\n", "two"),
+        (b"", "no message"),
+    ],
+)
+def test_reason_of_a_failed_program_is_its_error(output: bytes, reason: str) -> None:
+    assert reason_of(output) == reason
