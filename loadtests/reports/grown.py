@@ -13,7 +13,7 @@ from loadtests.reports.text import table
 
 COST_TARGET: Final = 1.15
 """Allowed cost of a decision at the largest size, relative to the cost at the smallest."""
-JUDGED: Final = ("cards", "holds", "backtests")
+JUDGED: Final = ("cards", "holds")
 """The series with this target."""
 BYTES_TARGET: Final = 2_048
 """Memory of one active card."""
