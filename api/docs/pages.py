@@ -4,15 +4,17 @@ assets from the wheel. The links of both pages are relative, so that they work u
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.resources import files
+from threading import Lock
 from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from api.docs.openapi import describe
 from api.docs.reference import render
@@ -59,19 +61,27 @@ def new_application() -> FastAPI:
 
 def add_docs(app: FastAPI) -> None:
     """Serve the description of the operations of ``app``. It is generated on the first request for it: at the
-    start of a server it would cost two thirds of a second."""
+    start of a server it would cost two thirds of a second. A thread generates it: on a slow machine, a loop
+    that is blocked for so long would count as frozen."""
+    generating = Lock()
 
     @cache
-    def openapi() -> dict[str, Any]:
+    def described() -> dict[str, Any]:
         return describe(app)
 
-    page: list[str] = []
+    @cache
+    def rendered() -> str:
+        return render(openapi())
+
+    def openapi() -> dict[str, Any]:
+        with generating:
+            return described()
+
+    async def description(_request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(openapi))
 
     async def reference(_request: Request) -> Response:
-        # Rendered on the first request, so that it does not delay the start of a server.
-        if not page:
-            page.append(render(openapi()))
-        return HTMLResponse(page[0], headers=HEADERS)
+        return HTMLResponse(await asyncio.to_thread(rendered), headers=HEADERS)
 
     try_page = _content("try.html")
 
@@ -79,6 +89,9 @@ def add_docs(app: FastAPI) -> None:
         return HTMLResponse(try_page, headers=HEADERS)
 
     app.openapi = openapi  # type: ignore[method-assign]
+    # In place of the framework's route, which generates the description in the loop.
+    app.router.routes[:] = [each for each in app.router.routes if getattr(each, "path", "") != OPENAPI_PATH]
+    app.add_route(OPENAPI_PATH, description)
     app.add_route(REFERENCE_PATH, reference)
     app.add_route(TRY_PATH, try_out)
     for name, media_type in STATIC.items():
