@@ -37,7 +37,9 @@ OTHER = LinkStatus(
 async def reported(running: Installation, edge: str, *statuses: LinkStatus) -> None:
     """Report ``statuses`` as ``edge`` does."""
 
-    async def run(_statement: str, name: str, *lists: list[Any]) -> list[Any]:
+    async def run(statement: str, *arguments: Any) -> list[Any]:
+        assert statement == "report_links"
+        name, *lists = arguments
         for link, live, text in zip(*lists, strict=True):
             await running.services.pool.execute(
                 "INSERT INTO link_reports (edge, name, live, status) VALUES ($1, $2, $3, $4::jsonb)",
