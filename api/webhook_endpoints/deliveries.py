@@ -23,9 +23,11 @@ from api.operations.route import new_router
 from api.webhook_endpoints.routes import FIND
 from api.webhook_endpoints.views import DeliveriesQuery, DeliveryView, show_delivery
 from engine.instant import to_datetime, to_text
-from engine.webhooks.catalogue import WEBHOOK_TEST
 
 router = new_router("Webhooks")
+
+TEST_EVENT: Final = "webhook_endpoint.tested"
+"""The relay leaves this type out (``actors/outbox/sql/functions/relay_events.sql``)."""
 
 _SELECT: Final = """
     SELECT r.id::text, r.event_id::text, e.type AS event_type, r.redelivery, r.state, r.failure,
@@ -160,7 +162,7 @@ async def send_test_event(endpoint_id: PathId, call: KeyedCall, _body: Empty = N
             raise Refusal("webhook-endpoint-disabled")
         event_id, delivery_id, now_ms = services.new_id(), services.new_id(), services.clock.now_ms()
         data = {"endpoint_id": endpoint_id, "occurred_at": to_text(now_ms)}
-        await write(connection, event_id, caller, WEBHOOK_TEST, data, now_ms)
+        await write(connection, event_id, caller, TEST_EVENT, data, now_ms)
         at = to_datetime(now_ms)
         await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, False, at)
         delivery = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}

@@ -37,8 +37,6 @@ from engine.webhooks.schemas import (
 
 ALL_TYPES: Final = "*"
 """In a subscription: every type, including later ones."""
-WEBHOOK_TEST: Final = "webhook_endpoint.tested"
-"""The type of test events; the relay leaves it out (``actors/outbox/sql/functions/relay_events.sql``)."""
 RULE_STATES: Final = get_args(RuleState)
 RULE_SCOPES: Final = get_args(RuleScope)
 
@@ -382,7 +380,7 @@ _TYPES: Final = (
     EventType("programme.updated", "live", "A programme changed.", _PROGRAMME),
     EventType("transaction.cleared", "planned", "A transaction in managed mode was cleared.", _CLEARED),
     EventType(
-        WEBHOOK_TEST,
+        "webhook_endpoint.tested",
         "live",
         "A test of a webhook endpoint was requested; only that endpoint gets it, whatever its subscription.",
         _ENDPOINT_TESTED,

@@ -33,7 +33,8 @@ class Method(NamedTuple):
 
     resource: str
     name: str
-    declared: Operation[..., Any] | Rows[..., Any]
+    declared: Any
+    """An ``Operation`` or ``Rows``. They are descriptors, which a type checker would resolve."""
 
 
 class Arguments(NamedTuple):

@@ -37,7 +37,9 @@ OTHER = LinkStatus(
 async def reported(running: Installation, edge: str, *statuses: LinkStatus) -> None:
     """Report ``statuses`` as ``edge`` does."""
 
-    async def run(_statement: str, name: str, *lists: list[Any]) -> list[Any]:
+    async def run(statement: str, *arguments: Any) -> list[Any]:
+        assert statement == "report_links"
+        name, *lists = arguments
         for link, live, text in zip(*lists, strict=True):
             await running.services.pool.execute(
                 "INSERT INTO link_reports (edge, name, live, status) VALUES ($1, $2, $3, $4::jsonb)",
@@ -98,7 +100,7 @@ async def test_links_of_the_other_mode_and_of_ended_edges_are_not_listed(
         "answers_per_minute": {"0110 51": 2},
         "refused": {"iin": 4},
         "last_error": "connection_refused",
-        "last_error_at": "2026-11-21T09:35:30.123Z",
+        "last_error_at": "2026-11-21T10:15:30.123Z",
         "reported_at": link["reported_at"],
     }
     assert {each["mode"] for each in (await acme.get("/v1/links"))["data"]} <= {"test"}
