@@ -39,14 +39,17 @@
     say(`Authorized as ${token.client} with ${scopes} ${scopes === 1 ? "scope" : "scopes"}, until ${until}.`, "good");
   };
 
-  const basic = ({ id, secret }) => btoa(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`);
-
   // Replaces the token. Throws an error with the server's reason.
   const authorize = async () => {
     const answer = await fetch(base + TOKEN_PATH, {
       method: "POST",
-      headers: { Authorization: `Basic ${basic(credentials)}` },
-      body: new URLSearchParams({ grant_type: "client_credentials" }),
+      // In the body, and without the browser's own credentials: it would ask for a password when it gets 401.
+      credentials: "omit",
+      body: new URLSearchParams({
+        grant_type: "client_credentials",
+        client_id: credentials.id,
+        client_secret: credentials.secret,
+      }),
     });
     const body = await answer.json();
     if (!answer.ok) throw new Error(body.detail || body.title);

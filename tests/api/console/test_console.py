@@ -39,9 +39,9 @@ async def test_audit_log_shows_acts_with_the_names_of_clients(running: Installat
         answer = await http.post("/console/sign-in", data=secret, headers=HERE)
         assert answer.status_code == 303
         page = (await http.get("/console/audit-log")).text
-        assert "sign_in" in page
-        assert "client Back &lt;office&gt;" in page
-        assert f"card {card['id']}" in page
+        assert "<strong>sign in</strong>" in page
+        assert 'client <span class="faint">Back &lt;office&gt;</span>' in page
+        assert f'href="/console/cards/{card["id"]}"' in page
         assert "<td>state</td><td>active</td><td>suspended</td>" in page
         assert made["client_secret"] not in page
     acts = (await owner.get(f"/v1/audit-log?object_id={made['id']}"))["data"]
