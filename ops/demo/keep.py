@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ops.commands.decide import DecisionEndpoint
+from ops.commands.sign_in import sign_in_link
 from ops.demo.checks import DemoError
 from ops.demo.day import HOUR_SECONDS, PARTNER_DOWN, RECEIVER_DOWN, Day
 from ops.demo.day_plan import HOURS, PURCHASES, Purchase, plan
-from ops.demo.sign_in import sign_in_lines
 from ops.embedded.local_https import Answer, Request, local_receiver
 from ops.supervision.installation import RUN_FILE
 from ops.supervision.running_installation import RunningInstallation
@@ -246,8 +246,7 @@ async def summary(console: Console, api: AsyncClient, day: Day, servers: Servers
 def _invite(console: Console, state: Path, record: dict[str, Any]) -> None:
     """How to sign in to the console."""
     console.print("\n[bold]The console[/bold]")
-    for line in sign_in_lines(state, record):
-        console.print(f"  {line}", markup=False)
+    console.print(f"  {sign_in_link(state)}", markup=False)
     console.print(
         f"API reference: {record['base_url']}/docs/reference. A little traffic continues."
         " Ctrl-C stops everything."

@@ -7,15 +7,15 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-from ops.demo.sign_in import one_time_link
+from ops.commands.sign_in import sign_in_link
 from ops.pictures.pages import HOME, PAGES
 from ops.supervision.installation import RUN_FILE
 from stanchion import Client
@@ -42,8 +42,9 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=FOLDER, help="folder of the pictures")
     parser.add_argument("--only", nargs="*", choices=sorted(PAGES), default=None, metavar="NAME")
     given = parser.parse_args()
+    pages = {name: PAGES[name] for name in given.only or PAGES}
     try:
-        failures = take(given.var, given.to, {name: PAGES[name] for name in given.only or PAGES})
+        failures = take(given.var, given.to, pages, lambda: sign_in_link(given.var))
     except PicturesError as failure:
         failures = [str(failure)]
     for line in failures:
@@ -51,9 +52,9 @@ def main() -> int:
     return 1 if failures else 0
 
 
-def take(var_dir: Path, folder: Path, pages: Mapping[str, str]) -> list[str]:
+def take(var_dir: Path, folder: Path, pages: Mapping[str, str], make_link: Callable[[], str]) -> list[str]:
     """Write a picture of each of ``pages`` for each theme to ``folder``; returns a line for each page that
-    cannot be shown. Raises PicturesError."""
+    cannot be shown. ``make_link``: returns a new link that signs in once. Raises PicturesError."""
     run_file = var_dir / RUN_FILE
     if not run_file.exists():
         raise PicturesError(
@@ -63,18 +64,17 @@ def take(var_dir: Path, folder: Path, pages: Mapping[str, str]) -> list[str]:
     addresses = {name: path.format(**ids(run_file)) for name, path in pages.items()}
     folder.mkdir(parents=True, exist_ok=True)
     failures = []
+    # Before the browser starts: it runs an event loop in this thread.
+    link = make_link()
     with _browser() as browser:
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce")
+        sign_in(page, link, record["base_url"] + HOME)
         for theme in THEMES:
-            context = browser.new_context(
-                viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=theme, reduced_motion="reduce"
-            )
-            page = context.new_page()
-            sign_in(page, var_dir, record)
+            page.emulate_media(color_scheme=theme)
             for name, path in addresses.items():
                 failure = _shoot(page, record["base_url"] + path, folder / f"{name}-{theme}.png")
                 if failure is not None:
                     failures.append(f"{name} ({theme}): {failure}")
-            context.close()
     return failures
 
 
@@ -99,20 +99,13 @@ def ids(run_file: Path) -> dict[str, str]:
         }
 
 
-def sign_in(page: Page, var_dir: Path, record: Mapping[str, Any]) -> None:
-    """Open the console's one-time link, or fill in its form. Raises PicturesError."""
-    link = one_time_link(var_dir)
-    if link is not None:
-        page.goto(link)
-    else:
-        admin = next(each for each in record["tenants"] if (each["mode"], each["role"]) == ("test", "admin"))
-        page.goto(record["base_url"] + HOME)
-        page.fill("input[name=client_id]", admin["client_id"])
-        page.fill("input[name=client_secret]", admin["client_secret"])
-        page.click("button[type=submit]")
-    page.wait_for_load_state()
-    shown = page.goto(record["base_url"] + HOME)
-    if shown is None or shown.status != OK or page.locator("input[name=client_secret]").count():
+def sign_in(page: Page, link: str, home: str) -> None:
+    """Use the console's one-time link. Raises PicturesError."""
+    page.goto(link)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: address != link)
+    shown = page.goto(home)
+    if shown is None or shown.status != OK or page.url.rstrip("/") != home.rstrip("/"):
         raise PicturesError("the console does not accept the sign-in")
 
 

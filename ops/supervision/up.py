@@ -217,10 +217,10 @@ async def _serve(
         # Ray replaces signal handlers while it starts.
         _stop_on_signals(stop)
         if addresses is not None:
+            link = await _sign_in_link(settings, vault, addresses)
             await control.open()
             write_private(run_file, json.dumps(run_record(settings, addresses, clients), indent=2) + "\n")
             _log.info("serving")
-            link = await _sign_in_link(settings, vault, addresses)
             _print(greeting(addresses, clients, settings.var_dir, link))
             reason = await _unless(stop, _first_failure(processes, servers))
             if reason is not None:

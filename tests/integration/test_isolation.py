@@ -67,6 +67,8 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
     rule = await demo.post("/v1/authorization-rules", rule_of("card", card["id"]))
     async with stack.caller(role="owner") as owner:
         client = (await owner.get("/v1/clients"))["data"][0]
+        person = {"email": f"{new_id()}@example.com", "name": "Ada", "role": "user", "modes": ["test"]}
+        user = await owner.post("/v1/users", person)
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -83,6 +85,7 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
         "backtests": backtest["id"],
         "authorization-rules": rule["id"],
         "clients": client["id"],
+        "users": user["id"],
     }
 
 

@@ -115,6 +115,7 @@ def test_statements_are_loaded_by_name() -> None:
         "lock_sales",
         "open_cards",
         "record_simulations",
+        "report_links",
         "take_stans",
         "update_sales",
     }

@@ -18,7 +18,6 @@ from actors.vault import Vault
 from ops.demo.day import Day
 from ops.demo.day_plan import BURST_SHOP, HOLDERS, Purchase, plan
 from ops.demo.keep import SEED, Servers, summary
-from ops.demo.sign_in import sign_in_lines
 from ops.embedded.local_https import with_local_egress
 from stanchion import AsyncClient
 from tests.support.api.stack import installation, served
@@ -100,20 +99,3 @@ async def _activity(api: AsyncClient, day: Day) -> AsyncIterator[dict[str, objec
     begin, end = ((now + timedelta(hours=hours)).isoformat(timespec="seconds") for hours in (-1, 1))
     async for entry in api.programs.stip_activity(day.programmes["partner"], begin, end):
         yield dict(entry)
-
-
-def test_sign_in_lines_name_the_console_and_an_admin(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tenants = [
-        {"mode": mode, "role": role, "client_id": f"{mode}-{role}", "client_secret": "secret"}
-        for mode in ("live", "test")
-        for role in ("user", "admin")
-    ]
-    record = {"base_url": "http://127.0.0.1:1", "tenants": tenants}
-    monkeypatch.setattr("ops.demo.sign_in.one_time_link", lambda _var_dir: None)
-    lines = sign_in_lines(tmp_path, record)  # type: ignore[arg-type]
-    assert lines[0] == "http://127.0.0.1:1/console"
-    assert lines[1].endswith("test-admin")
-    monkeypatch.setattr("ops.demo.sign_in.one_time_link", lambda _var_dir: "http://127.0.0.1:1/once")
-    assert sign_in_lines(tmp_path, record) == ["http://127.0.0.1:1/once"]  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import pytest
 
 from actors.settings import Settings
 from actors.vault import Vault
+from ops.database.users import LOCAL_EMAIL, LOCAL_OWNER, LOCAL_TENANT, sign_in_link
 from ops.pictures.__main__ import BYTES_MAX, HEIGHT, THEMES, WIDTH, PicturesError, main, take
 from ops.pictures.pages import PAGES
 from tests.support.api.stack import installation, served
@@ -51,7 +52,12 @@ if chromium():
         settings: Settings, vault: Vault, tmp_path: Path
     ) -> None:
         async with installation(settings, vault) as running, served(running.app) as address:
-            acme = await running.caller()
+            acme = await running.caller(LOCAL_TENANT)
+
+            def make_link() -> str:
+                made = sign_in_link(settings.database_dsn, vault, LOCAL_EMAIL, "ops", create=LOCAL_OWNER)
+                return address + asyncio.run(made).path
+
             settings.var_dir.mkdir(exist_ok=True)
             record = {"base_url": address, "tenants": [asdict(acme.credentials)]}
             (settings.var_dir / "run.json").write_text(json.dumps(record))
@@ -61,14 +67,14 @@ if chromium():
                 "missing": "/console/no-such-page",
             }
             with pytest.raises(PicturesError, match="no delegated programme"):
-                await asyncio.to_thread(take, settings.var_dir, tmp_path / "to", pages)
+                await asyncio.to_thread(take, settings.var_dir, tmp_path / "to", pages, make_link)
             card = await acme.funded_card()
             await acme.patch(
                 f"/v1/programs/{card['programme_id']}",
                 {"decisioning": "delegated", "decision_url": "https://example.com/decide"},
             )
             assert (await acme.spend(card, "900.00"))["decision"] == "declined"
-            failures = await asyncio.to_thread(take, settings.var_dir, tmp_path / "to", pages)
+            failures = await asyncio.to_thread(take, settings.var_dir, tmp_path / "to", pages, make_link)
         assert [line.partition(":")[0] for line in failures] == ["missing (light)", "missing (dark)"]
         taken = {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()}
         assert taken.keys() == {f"{name}-{theme}.png" for name in ("console", "landing") for theme in THEMES}
