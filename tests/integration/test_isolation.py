@@ -15,6 +15,7 @@ from tests.support.integration.stack import Stack
 OTHERS = [("rival", "test"), ("demo", "live")]
 # A valid body for the operation, by path.
 CHANGES = {
+    "/v1/users/{id}": {"role": "admin"},
     "/v1/cards/{id}": {"state": "suspended"},
     "/v1/programs/{id}": {"name": "Taken over"},
     "/v1/cardholders/{id}": {"given_name": "Eve"},

@@ -151,6 +151,7 @@
     [".body-param__text", "Request body"],
     [".content-type", "Media type"],
     [".operation-filter-input", "Filter by group"],
+    [".copy-to-clipboard button", "Copy"],
   ];
   const name = () => {
     for (const [selector, label] of NAMES)

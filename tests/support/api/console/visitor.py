@@ -47,7 +47,7 @@ class Visitor:
         assert found is not None, "a page behind a session has the token"
         self.csrf = found[1]
 
-    async def get(self, path: str = "", status: int = 200, **query: Any) -> httpx2.Response:
+    async def get(self, path: str = "", status: int = 200, /, **query: Any) -> httpx2.Response:
         """Open a page below ``/console`` and expect ``status``."""
         answer = await self.http.get(f"/console{path}", params=query or None, headers=HTML)
         assert answer.status_code == status, answer.text
