@@ -90,7 +90,7 @@ async def _live(
             await day.run(planned)
         await servers.retried()
         await summary(console, api, day, servers)
-        _invite(console, state, record)
+        await invite(console, state, record)
         await _trickle(day, planned)
 
 
@@ -243,10 +243,12 @@ async def summary(console: Console, api: AsyncClient, day: Day, servers: Servers
     )
 
 
-def _invite(console: Console, state: Path, record: dict[str, Any]) -> None:
+async def invite(console: Console, state: Path, record: dict[str, Any]) -> None:
     """How to sign in to the console."""
+    # In a thread: the command has an event loop of its own.
+    link = await asyncio.to_thread(sign_in_link, state)
     console.print("\n[bold]The console[/bold]")
-    console.print(f"  {sign_in_link(state)}", markup=False)
+    console.print(f"  {link}", markup=False)
     console.print(
         f"API reference: {record['base_url']}/docs/reference. A little traffic continues."
         " Ctrl-C stops everything."

@@ -9,6 +9,7 @@ import asyncio
 import io
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -17,7 +18,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.demo.day import Day
 from ops.demo.day_plan import BURST_SHOP, HOLDERS, Purchase, plan
-from ops.demo.keep import SEED, Servers, summary
+from ops.demo.keep import SEED, Servers, invite, summary
 from ops.embedded.local_https import with_local_egress
 from stanchion import AsyncClient
 from tests.support.api.stack import installation, served
@@ -99,3 +100,15 @@ async def _activity(api: AsyncClient, day: Day) -> AsyncIterator[dict[str, objec
     begin, end = ((now + timedelta(hours=hours)).isoformat(timespec="seconds") for hours in (-1, 1))
     async for entry in api.programs.stip_activity(day.programmes["partner"], begin, end):
         yield dict(entry)
+
+
+async def test_invitation_is_made_outside_the_demos_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def made() -> str:
+        return "http://127.0.0.1:1/console/enter/once"
+
+    monkeypatch.setattr("ops.demo.keep.sign_in_link", lambda _state: asyncio.run(made()))
+    console = Console(record=True, width=120)
+    await invite(console, tmp_path, {"base_url": "http://127.0.0.1:1"})
+    assert "http://127.0.0.1:1/console/enter/once" in console.export_text()
