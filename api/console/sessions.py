@@ -138,8 +138,8 @@ class OpenSession(NamedTuple):
     @property
     def browser(self) -> str:
         """The browser and its system in two words."""
-        browser = next((name for token, name in _BROWSERS.items() if token in self.agent), "Unknown browser")
-        system = next((name for token, name in _SYSTEMS.items() if token in self.agent), None)
+        browser = next((name for mark, name in _BROWSERS.items() if mark in self.agent), "Unknown browser")
+        system = next((name for mark, name in _SYSTEMS.items() if mark in self.agent), None)
         return browser if system is None else f"{browser}, {system}"
 
 

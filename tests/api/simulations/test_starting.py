@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -108,8 +109,19 @@ async def another_server(running: Installation, acme: Caller, network: Any) -> A
         yield caller
 
 
+BEGAN = [datetime.now(UTC)]
+"""When the present test began: the tests of a worker share a database."""
+
+
+@pytest.fixture(autouse=True)
+def begin() -> None:
+    BEGAN[0] = datetime.now(UTC)
+
+
 async def claims(running: Installation) -> int:
-    return int(await running.services.pool.fetchval("SELECT count(*) FROM idempotency_claims"))
+    """Claims of the present test."""
+    counted = "SELECT count(*) FROM idempotency_claims WHERE claimed_at >= $1"
+    return int(await running.services.pool.fetchval(counted, BEGAN[0]))
 
 
 BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
