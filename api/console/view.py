@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from api.access.permissions import PERMISSIONS, permit
 from api.access.tokens import Caller
 from api.console import templating
-from api.console.api_calls import ConsoleApi, Problem
+from api.console.api_calls import ConsoleApi, PageProblem, Problem
 from api.console.templating import NO_STORE, PATH, Addresses
 from api.http.answers import json_bytes
 from api.http.problems import Refusal
@@ -23,6 +23,7 @@ from engine.limits import CONSOLE_CURSORS_MAX, CONSOLE_NOTICE_CHARS_MAX
 NOTICE_COOKIE: Final = "stanchion_notice"
 NOTICE_SECONDS: Final = 60
 PAGE_ROWS: Final = 25
+_BAD_REQUEST: Final = 400
 GROUPS: Final = ("", "Cards", "Programmes", "Money", "Developers", "Administration")
 """Groups of the navigation, in order."""
 
@@ -77,6 +78,16 @@ class Pager(NamedTuple):
 
     newer: str | None
     older: str | None
+
+
+class Listed(NamedTuple):
+    """One page of a list with filters, or the problem of a filter."""
+
+    rows: list[dict[str, Any]]
+    pager: Pager
+    problem: Problem | None
+    status: int
+    """The HTTP status of the page."""
 
 
 Handler = Callable[[Request, "View"], Awaitable[Response]]
@@ -147,6 +158,17 @@ class View:
         if found["has_more"]:
             older = self._turned(found["next_cursor"], [*back, *([after] if after else [])])
         return found, Pager(newer, older)
+
+    async def listed(self, path: str, **query: Any) -> Listed:
+        """As ``paged``; a filter that the API refuses becomes the list's problem, so that its form is shown
+        with the reason. Raises ``PageProblem`` for other problems."""
+        try:
+            found, pager = await self.paged(path, **query)
+        except PageProblem as raised:
+            if raised.problem.status != _BAD_REQUEST:
+                raise
+            return Listed([], Pager(None, None), raised.problem, _BAD_REQUEST)
+        return Listed(found["data"], pager, None, 200)
 
     def _turned(self, after: str | None, back: Sequence[str]) -> str:
         """The address of this page with other cursors."""

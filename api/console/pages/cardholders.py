@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.cardholders.changes import TRANSITIONS
 from api.cardholders.routes import CardholderStatus
-from api.console.api_calls import PageProblem, Problem
+from api.console.api_calls import Problem
 from api.console.lookups import one, programmes_of, rows_of
-from api.console.view import Pager, PageRoute, View
+from api.console.view import PageRoute, View
 from engine.limits import PAGE_LIMIT_MAX
 
 FILTERS: Final = ("email", "external_ref", "status", "programme_id")
@@ -26,21 +26,13 @@ async def cardholders(_request: Request, view: View) -> Response:
     """The list with its filters."""
     given = view.request.query_params
     query = {name: given.get(name, "").strip() or None for name in FILTERS}
-    problem: Problem | None = None
-    found: dict[str, Any] = {"data": []}
-    pager = Pager(None, None)
-    try:
-        found, pager = await view.paged("/v1/cardholders", **query)
-    except PageProblem as raised:
-        if raised.problem.status != 400:
-            raise
-        problem = raised.problem
+    found = await view.listed("/v1/cardholders", **query)
     return view.html(
         "cardholders/list.html",
-        status=200 if problem is None else problem.status,
-        rows=found["data"],
-        pager=pager,
-        problem=problem,
+        status=found.status,
+        rows=found.rows,
+        pager=found.pager,
+        problem=found.problem,
         query=query,
         filtered=sum(value is not None for value in query.values()),
         statuses=get_args(CardholderStatus),

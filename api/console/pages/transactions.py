@@ -15,7 +15,7 @@ from api.console.api_calls import PageProblem, Problem
 from api.console.instants import entered_instant, field_value
 from api.console.lookups import cards_of, programmes_of
 from api.console.templating import NO_STORE
-from api.console.view import Pager, PageRoute, View
+from api.console.view import PageRoute, View
 from api.transactions.views import Kind, Status
 from engine.decline import REASONS
 from engine.limits import CONSOLE_CSV_ROWS_MAX, PAGE_LIMIT_MAX
@@ -64,29 +64,21 @@ def asked(view: View) -> dict[str, Any]:
 async def transactions(_request: Request, view: View) -> Response:
     """The page with its filters."""
     query = asked(view)
-    problem: Problem | None = None
-    found: dict[str, Any] = {"data": [], "has_more": False}
-    pager = Pager(None, None)
-    try:
-        found, pager = await view.paged("/v1/transactions", **query)
-    except PageProblem as raised:
-        if raised.problem.status != 400:
-            raise
-        problem = raised.problem
+    found = await view.listed("/v1/transactions", **query)
     return view.html(
         "transactions/list.html",
-        status=200 if problem is None else problem.status,
-        rows=found["data"],
-        cards=await cards_of(view, (each["card_id"] for each in found["data"])),
-        pager=pager,
-        problem=problem,
+        status=found.status,
+        rows=found.rows,
+        cards=await cards_of(view, (each["card_id"] for each in found.rows)),
+        pager=found.pager,
+        problem=found.problem,
         query=query,
         times={name: field_value(query[name], view.zone) for name in ("from", "to")},
         filtered=sum(value is not None for value in query.values()),
         choices=CHOICES,
         programmes=await programmes_of(view),
         # Only the newest page of an open window has new rows.
-        live=pager.newer is None and query["to"] is None and problem is None,
+        live=found.pager.newer is None and query["to"] is None and found.problem is None,
         csv_rows_max=CONSOLE_CSV_ROWS_MAX,
         same_query=view.request.url.query,
     )
