@@ -154,15 +154,18 @@ class Coordinator:
             await asyncio.gather(*(self._end(host) for host in hosts))
 
     async def _publish_programme(self, config: bytes) -> None:
-        """Announce a programme's version to all living hosts. A host that dies meanwhile decides nothing any
-        more."""
-        hosts = tuple(self._watch.incarnations)
+        """Announce a programme's version to all hosts. A host that does not answer can still decide with the
+        old version, until its shards have a new owner: wait for that. Raises TimeoutError after
+        ``PROGRAMME_PUBLISH_SECONDS``."""
+        owners, hosts = self._ownership.owners(), tuple(self._watch.incarnations)
         calls = (self._watch.call(host, "programme_changed", config) for host in hosts)
         async with asyncio.timeout(PROGRAMME_PUBLISH_SECONDS):
-            results = await asyncio.gather(*calls, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, PeerGoneError):
-                raise result
+            results = dict(zip(hosts, await asyncio.gather(*calls, return_exceptions=True), strict=True))
+            for result in results.values():
+                if isinstance(result, BaseException) and not isinstance(result, PeerGoneError):
+                    raise result
+            informed = {host for host, result in results.items() if not isinstance(result, PeerGoneError)}
+            await self._ownership.wait_until_taken_from((owners | set(hosts)) - informed)
 
     # --- lost hosts ---------------------------------------------------------------------------------------
 

@@ -74,6 +74,14 @@ class Ownership:
                 await self._changed.wait_for(lambda: self._version > version)
         return RoutingTable(self._version, tuple(self._owners[shard] for shard in range(SHARD_COUNT)))
 
+    async def wait_until_taken_from(self, hosts: Collection[str]) -> None:
+        """Wait until every shard has an owner and none of ``hosts`` owns one. The epochs then make later
+        commits of ``hosts`` fail. The last owner of a shard without an owner is not known, and can still
+        commit."""
+        unsafe = {None, *hosts}
+        async with self._changed:
+            await self._changed.wait_for(lambda: unsafe.isdisjoint(self._owners.values()))
+
     # --- moving shards ------------------------------------------------------------------------------------
 
     async def adopt_orphans(self, hosts: Collection[str]) -> None:

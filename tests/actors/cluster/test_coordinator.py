@@ -194,6 +194,40 @@ async def test_dead_host_does_not_prevent_the_announcement_to_others(
     assert ("host-2", b"config") in hosts.calls
 
 
+@pytest.mark.parametrize("loss", ["dies", "freezes"])
+async def test_programme_change_waits_until_a_silent_host_has_lost_its_shards(
+    coordinator: Coordinator, hosts: FakeHosts, loss: str
+) -> None:
+    """Until then the host can commit decisions with the old version."""
+    hosts.refusals = 50
+    if loss == "dies":
+        hosts.dead["host-1"].set()
+    else:
+        hosts.frozen.add("host-1")
+    await coordinator.call("publish_programme", b"config")
+    assert not hosts.refusals
+    assert {None, "host-1"}.isdisjoint((await table(coordinator)).owners)
+
+
+async def test_programme_change_waits_for_a_takeover_that_has_begun(
+    coordinator: Coordinator, hosts: FakeHosts
+) -> None:
+    hosts.refusals = 50
+    hosts.dead["host-1"].set()
+    await until(lambda: "host-1" not in coordinator._watch)
+    await coordinator.call("publish_programme", b"config")
+    assert {None, "host-1"}.isdisjoint((await table(coordinator)).owners)
+
+
+async def test_programme_change_fails_while_shards_cannot_be_taken(
+    coordinator: Coordinator, hosts: FakeHosts
+) -> None:
+    hosts.refusals = 10**9
+    hosts.frozen.add("host-1")
+    with pytest.raises(TimeoutError):
+        await coordinator.call("publish_programme", b"config")
+
+
 async def test_stop_stops_and_ends_every_host(hosts: FakeHosts) -> None:
     coordinator = Coordinator(hosts, no_owners, wanted=3, probes=SHORT_PROBES)
     await coordinator.start()
