@@ -3,9 +3,9 @@
 While calls to a host are in flight the next batch collects, so batches grow with the load and no timer is
 needed. A host can defer a reply; it is collected later and does not delay the other replies of its batch.
 
-A host of an earlier release refuses a batch with a value that it does not know, before it executes any command
-of it. Then the commands are sent in their earlier form (``engine.commands.earlier``), and if that is refused
-too, one by one.
+A host of an earlier release refuses a batch with a value that it does not know, before it executes any of its
+commands. Then they are sent in their earlier form (``engine.commands.earlier``), and if that is refused too,
+one by one.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from actors.roles import Context
 from actors.router import Router
 from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
+from actors.warm_standby import WarmStandby
 from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
@@ -50,6 +51,8 @@ _acceptances: msgspec.msgpack.Decoder[list[Acceptance] | None] = msgspec.msgpack
 _encode = msgspec.msgpack.Encoder().encode
 _log = structlog.get_logger(__name__)
 _RESUME_PAUSE_SECONDS = 1.0
+NETWORK_LOCK = 0x6E65_7477
+"""Number of the active simulated network's lock in the database."""
 
 
 class _Link(NamedTuple):
@@ -150,7 +153,15 @@ class EdgeRole:
         )
 
 
-class NetworkRole:
+class NetworkRole(WarmStandby):
+    """The active simulated network, or its standby. Two active ones are harmless: each carries out its own
+    simulations, and repeats of earlier ones have no second effect."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, NETWORK_LOCK, ActiveNetwork)
+
+
+class ActiveNetwork:
     """The simulated network. It connects to the edge over TCP, like a real network: to the first link that
     listens in test mode without TLS. Without such a link no simulation is sent."""
 

@@ -41,6 +41,9 @@ are. The same for the other roles of which one process works and one waits."""
 LEADER_LEASE_SECONDS: Final = 3.0
 """PostgreSQL gives the lock of a leader to the other process after this time without a statement of the
 leader, for example when its machine has vanished. A process that has died loses it at once."""
+ACTIVE_CALL_SECONDS: Final = 10.0
+"""Time limit of a call to a process that another one can replace: the machine of the first can have vanished
+without closing its connections."""
 TABLE_WAIT_SECONDS: Final = 10.0
 """Time that a coordinator keeps a request for a newer routing table."""
 TABLE_SECONDS: Final = 12.0

@@ -10,8 +10,8 @@ import pytest
 
 from actors.journal import leader_lock as module
 from actors.journal.leader_lock import LeaderLock
-from ops.chaos.environment.proxy import Proxy
 from engine.limits import LEADER_CHECK_SECONDS, LEADER_LEASE_SECONDS
+from ops.chaos.environment.proxy import Proxy
 from tests.support.actors.cluster.fakes import until
 from tests.support.actors.journal.backends import PostgresBackend
 
