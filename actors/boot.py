@@ -9,17 +9,20 @@ from __future__ import annotations
 from typing import Final
 
 from actors.cluster.peers import COORDINATOR, STANDBY
-from actors.peers import NETWORK
+from actors.peers import NETWORKS
 from actors.placement import ProcessSpec
 from actors.settings import Settings
 
+NETWORK_FACTORY: Final = "actors.network.roles:NetworkRole"
+RELAY_FACTORY: Final = "actors.outbox.role:RelayRole"
 PROCESSES = (
     # Of the two coordinators one leads. No node has both, if there are several: the death of a node with
     # shard hosts must leave one that starts the takeover.
     ProcessSpec(COORDINATOR, "actors.cluster.hosts:coordinator", "supervisor_node"),
     ProcessSpec(STANDBY, "actors.cluster.hosts:coordinator", "last_node"),
     ProcessSpec("edge", "actors.network.roles:EdgeRole", "each"),
-    ProcessSpec(NETWORK, "actors.network.roles:NetworkRole"),
+    ProcessSpec(NETWORKS[0], NETWORK_FACTORY),
+    ProcessSpec(NETWORKS[1], NETWORK_FACTORY, "standby"),
 )
 """One process of each role; the edge runs once on each node."""
 
@@ -31,11 +34,14 @@ DELIVERY_NICENESS: Final = 5
 def processes(settings: Settings) -> list[ProcessSpec]:
     """All processes of an installation except shard hosts, which the coordinator creates, and API servers,
     which ``ops.cli`` adds."""
-    relay = ProcessSpec("relay", "actors.outbox.role:RelayRole", niceness=DELIVERY_NICENESS)
+    relays = (
+        ProcessSpec("relay", RELAY_FACTORY, niceness=DELIVERY_NICENESS),
+        ProcessSpec("relay-2", RELAY_FACTORY, "standby", DELIVERY_NICENESS),
+    )
     dispatchers = (
         ProcessSpec(
             f"dispatcher-{number}", "actors.webhooks.role:DispatcherRole", "round_robin", DELIVERY_NICENESS
         )
         for number in range(settings.dispatchers)
     )
-    return [*PROCESSES, relay, *dispatchers]
+    return [*PROCESSES, *relays, *dispatchers]

@@ -2,6 +2,10 @@
 
 While calls to a host are in flight the next batch collects, so batches grow with the load and no timer is
 needed. A host can defer a reply; it is collected later and does not delay the other replies of its batch.
+
+A host of an earlier release refuses a batch with a value that it does not know, before it executes any of its
+commands. Then they are sent in their earlier form (``engine.commands.earlier``), and if that is refused too,
+one by one.
 """
 
 from __future__ import annotations
@@ -17,11 +21,13 @@ from actors.peers import PeerFailedError, PeerGoneError, Peers
 from actors.submission import CommandBatch, Submission, decode_collected, decode_replies, encode_batch
 from actors.tracing import Span
 from engine.acts import Act
-from engine.commands import Command
+from engine.commands import Command, as_earlier
 from engine.limits import ROUTER_BATCH_MAX, ROUTER_BATCHES_IN_FLIGHT, ROUTER_WAIT_SECONDS_MAX
 from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
 
 RETRY_SECONDS: Final = 0.05
+UNDECODABLE: Final = ("ValidationError", "DecodeError")
+"""Errors of a host that cannot decode a batch. It has executed nothing of the batch."""
 
 
 class PendingCommand(msgspec.Struct, eq=False):
@@ -43,14 +49,16 @@ class PendingCommand(msgspec.Struct, eq=False):
     doubtful: bool = False
     """An earlier owner, which is gone and gave no reply, may have executed the command."""
     repeat: bool = False
+    alone: bool = False
+    """The host could not decode the batch of this command; the next one has no other command."""
     act: Act | None = None
     span: Span | None = None
     """The router's span, if the router traces."""
 
-    def submission(self, now: float) -> Submission:
-        """The form in which the command is sent."""
+    def submission(self, now: float, *, earlier: bool = False) -> Submission:
+        """The form in which the command is sent; ``earlier``: to a host of an earlier release."""
         return Submission(
-            self.command,
+            as_earlier(self.command) if earlier else self.command,
             max(0, int((self.deadline - now) * 1000)),
             self.claim,
             self.presentation,
@@ -98,6 +106,8 @@ class HostQueue:
         """Deferred replies that were collected before the call that defers them returned, by ticket."""
         self._collecting = False
         self._closed = False
+        self._earlier = False
+        """Whether the host cannot decode values of this release."""
 
     def add(self, pending: PendingCommand) -> None:
         """Queue a command, and start a call if another one may be in flight."""
@@ -152,6 +162,8 @@ class HostQueue:
     def _next_batch(self) -> list[PendingCommand]:
         batch: list[PendingCommand] = []
         while self._waiting and len(batch) < ROUTER_BATCH_MAX:
+            if batch and (batch[0].alone or self._waiting[0].alone):
+                break
             pending = self._waiting.popleft()
             if not pending.reply.done():
                 batch.append(pending)
@@ -159,15 +171,14 @@ class HostQueue:
 
     async def _send(self, batch: list[PendingCommand]) -> None:
         self._in_flight.update(batch)
-        began = self._loop.time()
+        began, earlier = self._loop.time(), self._earlier
         try:
             replies = decode_replies(await self._peers.execute(self.incarnation, self._encode(batch)))
         except PeerGoneError:
             self._owner.host_gone(self)
             return
-        except PeerFailedError:
-            for pending in batch:
-                self._owner.finish(pending, NotExecuted("unavailable"))
+        except PeerFailedError as failure:
+            self._failed(batch, failure, earlier=earlier)
             return
         finally:
             self._in_flight.difference_update(batch)
@@ -177,12 +188,25 @@ class HostQueue:
         for pending, reply in zip(batch, replies, strict=True):
             self._receive(pending, reply)
 
+    def _failed(self, batch: list[PendingCommand], failure: PeerFailedError, *, earlier: bool) -> None:
+        """Queue a batch that the host could not decode again: in the earlier form, and if it was sent so, one
+        by one. The outcome of any other batch is unknown."""
+        undecodable = str(failure).endswith(UNDECODABLE)
+        if self._closed or not undecodable or (earlier and len(batch) == 1):
+            for pending in batch:
+                self._owner.finish(pending, NotExecuted("unavailable"))
+            return
+        self._earlier = True
+        for pending in reversed(batch):
+            pending.sent, pending.alone = False, earlier
+            self._waiting.appendleft(pending)
+
     def _encode(self, batch: list[PendingCommand]) -> bytes:
         now = self._loop.time()
         submissions = []
         for pending in batch:
             pending.sent = True
-            submissions.append(pending.submission(now))
+            submissions.append(pending.submission(now, earlier=self._earlier))
         return encode_batch(CommandBatch(self._caller, submissions))
 
     def _receive(self, pending: PendingCommand, reply: Reply) -> None:

@@ -95,6 +95,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     ),
     "stanchion_shards": ("gauge", "Shards that the host owns."),
     "stanchion_coordinator_leads": ("gauge", "1 if this coordinator leads, 0 if it waits."),
+    "stanchion_role_active": ("gauge", "1 if this relay or simulated network is active, 0 if it waits."),
     "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),
     "stanchion_nodes": ("gauge", "Nodes of the cluster that have shard hosts."),
     "stanchion_shards_unowned": ("gauge", "Shards without a living owner."),

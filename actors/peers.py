@@ -11,6 +11,8 @@ from engine.limits import SHARD_COUNT
 
 NETWORK = "network"
 """The role of the simulated network."""
+NETWORKS = (NETWORK, "network-2")
+"""Its processes, of which one is active (``actors.warm_standby``)."""
 
 
 class RoutingTable(msgspec.Struct, frozen=True):

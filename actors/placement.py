@@ -27,21 +27,22 @@ class ProcessSpec(msgspec.Struct, frozen=True):
     """A process of an installation and its spread over the nodes.
 
     ``supervisor_node``: one process in the cluster, on the supervisor's node. ``once``: one process in the
-    cluster, on the first node. ``last_node``: the same on the last node. ``round_robin``: one of several that
+    cluster, on the first node. ``last_node``: the same on the last node. ``standby``: the same, if there are
+    several nodes; it can take the place of another process. ``round_robin``: one of several that
     are distributed over the nodes in turn. ``each``: one process on each node.
     """
 
     name: str
     factory: str
     """Builds the role: ``module:function``."""
-    spread: Literal["supervisor_node", "once", "last_node", "round_robin", "each"] = "once"
+    spread: Literal["supervisor_node", "once", "last_node", "standby", "round_robin", "each"] = "once"
     niceness: int = 0
     """The nice value (nice(1))."""
 
     @property
     def singleton(self) -> bool:
         """Whether there is exactly one such process, which others call by its name."""
-        return self.spread in ("supervisor_node", "once", "last_node")
+        return self.spread in ("supervisor_node", "once", "last_node", "standby")
 
 
 class PlacedProcess(msgspec.Struct, frozen=True):
@@ -72,8 +73,8 @@ def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> lis
         elif spec.spread == "round_robin":
             placed.append(PlacedProcess(spec.name, spec, ordered[turn % len(ordered)], pinned=False))
             turn += 1
-        else:
-            node = {"supervisor_node": own, "last_node": ordered[-1]}.get(spec.spread, ordered[0])
+        elif spec.spread != "standby" or len(ordered) > 1:
+            node = {"supervisor_node": own, "once": ordered[0]}.get(spec.spread, ordered[-1])
             placed.append(PlacedProcess(spec.name, spec, node, pinned=False))
     return placed
 

@@ -125,6 +125,9 @@ class Settings(BaseSettings):
     ``vision_port``."""
     iso8583_host: str = "127.0.0.1"
     iso8583_port: Port = 8583
+    edge_health_port: Port = 0
+    """Port at ``iso8583_host`` on which each edge answers ``GET /readyz``, for the probes of its node: 200
+    while its links listen and the API of the node answers; 0 = none."""
     links: Path | None = None
     """List of the links to networks and processors, TOML; unset = one link in test mode that listens at
     ``iso8583_host`` and ``iso8583_port``, which have no effect otherwise."""

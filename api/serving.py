@@ -13,13 +13,14 @@ from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures
 from actors.network.roles import decode_acceptances, encode_requests
-from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
+from actors.peers import NETWORKS, PeerFailedError, PeerGoneError, Peers
 from actors.periodic import PeriodicTask
 from actors.roles import Context
 from actors.router import Router
 from actors.tls import ServerTls
 from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
+from actors.warm_standby import ActivePeer
 from api.app import create_app
 from api.backtests.leading import BacktestLeader
 from api.database.pool import POOL_WAIT, SharedPool
@@ -135,7 +136,7 @@ class NetworkClient:
     as a batch."""
 
     def __init__(self, peers: Peers) -> None:
-        self._peers = peers
+        self._network = ActivePeer(peers, NETWORKS)
         self._batches: Batcher[_PendingRequest] = Batcher(self._send, SIMULATION_BATCH_MAX)
 
     async def accept(self, request: SimulationRequest) -> Acceptance:
@@ -151,7 +152,7 @@ class NetworkClient:
 
     async def _send(self, batch: list[_PendingRequest]) -> None:
         payload = encode_requests([pending.request for pending in batch])
-        acceptances = decode_acceptances(await self._peers.call(NETWORK, "accept", payload))
+        acceptances = decode_acceptances(await self._network.call("accept", payload))
         if acceptances is not None:
             for pending, acceptance in zip(batch, acceptances, strict=True):
                 pending.acceptance = acceptance

@@ -42,8 +42,6 @@ class LostLeadershipError(Exception):
 class Lock(Protocol):
     """See ``actors.journal.leader_lock.LeaderLock``."""
 
-    @property
-    def held(self) -> bool: ...
     async def try_acquire(self) -> bool | None: ...
     async def acquire(self) -> None: ...
     def close(self) -> None: ...
@@ -125,10 +123,10 @@ class Leadership:
             await asyncio.sleep(LEADER_CHECK_SECONDS)
 
     async def _keep_lock(self) -> None:
-        """Ask for the lock again when the server has forgotten it. Ends the process when the other
-        coordinator has it."""
+        """Renew the lock, and ask for it again when the server has forgotten it. Ends the process when the
+        other coordinator has it."""
         while True:
-            if not self._lock.held and await self._lock.try_acquire() is False:
+            if await self._lock.try_acquire() is False:
                 raise LostLeadershipError
             await asyncio.sleep(LEADER_CHECK_SECONDS)
 

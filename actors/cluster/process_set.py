@@ -103,8 +103,9 @@ class ProcessSet:
             process.unwatch()
 
     def follow(self, nodes: Sequence[str]) -> None:
-        """Launch the processes of every node on new ``nodes``, and abandon those of nodes that have left.
-        Without any node, Ray's head has not answered yet, and no process is changed."""
+        """Launch the processes of every node on new ``nodes``, and the standbys with the second node; abandon
+        the processes of nodes that have left. Without any node, Ray's head has not answered yet, and no
+        process is changed."""
         if not nodes:
             return
         wanted = {each.name: each for each in place(self._specs, nodes, self._own_node)}
@@ -113,7 +114,7 @@ class ProcessSet:
             _log.warning("node_left", node=self._by_name[name].placed.node, name=name)
             self._by_name.pop(name).abandon()
         for name, each in wanted.items():
-            if name not in self._by_name and each.pinned:
+            if name not in self._by_name:
                 _log.info("node_joined", node=each.node, name=name)
                 process = self._add(each)
                 process.launch()

@@ -1,7 +1,8 @@
-"""The lock by which one of two coordinators leads: an advisory lock of a database session.
+"""The lock by which one of two processes of a role works: an advisory lock of a database session.
 
-The server releases the lock when it sees the end of the holder's connection: at once when the process has
-died, after three seconds when its machine has vanished.
+The server releases the lock when the session ends: at once when the process has died, and after
+``LEADER_LEASE_SECONDS`` without a statement of its holder. The latter needs nothing of the network: a machine
+that has vanished or is frozen, or a proxy that keeps its connection to the server, sends no statement.
 """
 
 from __future__ import annotations
@@ -12,47 +13,48 @@ from typing import Final
 from actors.database import session_settings
 from actors.primary import PrimaryConnection, accepts_writes, connect
 from actors.sqlstates import STATEMENT_FAILURES
-from engine.limits import COMMIT_TIMEOUT_MS, LEADER_CHECK_SECONDS
+from engine.limits import COMMIT_TIMEOUT_MS, LEADER_CHECK_SECONDS, LEADER_LEASE_SECONDS
 
 KEY: Final = 0x5354_616E
-"""Number of the lock: a database belongs to one installation."""
+"""Number of the coordinators' lock: a database belongs to one installation."""
 POLL_SECONDS: Final = 0.25
 """Interval between two questions of the session that waits. It must not wait inside a statement: an open
 snapshot would keep the server from removing old rows."""
 RETRY_SECONDS: Final = 3 * LEADER_CHECK_SECONDS
 """Pause after a lost connection. The leader loses its lock with the same server, and is the first to ask
 again."""
-_VANISHED: Final = {
-    "tcp_keepalives_idle": "1",
-    "tcp_keepalives_interval": "1",
-    "tcp_keepalives_count": "2",
+_LEASE: Final = {
+    "idle_session_timeout": f"{LEADER_LEASE_SECONDS * 1000:.0f}ms",
+    # The server can wait for the client too, to send an answer; then the kernel ends the connection.
+    "tcp_user_timeout": f"{LEADER_LEASE_SECONDS * 1000:.0f}ms",
 }
-"""Settings with which the server notices within three seconds that a client's machine has vanished."""
+"""Settings with which the server ends a session whose holder sends no statement."""
 _TRY: Final = "SELECT pg_try_advisory_lock($1)"
+"""A session that has the lock gets it once more; the end of the session releases all."""
 
 
 class LeaderLock:
-    """One session that has the lock, waits for it, or does not exist."""
+    """One session that has the lock, waits for it, or does not exist. The holder calls ``try_acquire`` every
+    ``LEADER_CHECK_SECONDS``."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, key: int = KEY) -> None:
         self._dsn = dsn
+        self._key = key
         self._connection: PrimaryConnection | None = None
         self._acquired = False
 
     @property
     def held(self) -> bool:
-        """Whether this session has the lock. A server that restarts forgets it."""
+        """Whether this session has the lock, as far as it knows. A server that restarts forgets it."""
         return self._acquired and self._is_open()
 
     async def try_acquire(self) -> bool | None:
-        """Whether this session has the lock now. ``None``: the database does not answer."""
-        if self.held:
-            return True
+        """Whether this session has the lock now; renews its lease. ``None``: the database does not answer."""
         answered = False
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_MS / 1000):
                 connection = await self._connected()
-                self._acquired = bool(await connection.fetchval(_TRY, KEY))
+                self._acquired = bool(await connection.fetchval(_TRY, self._key))
             answered = True
         except STATEMENT_FAILURES:
             return None
@@ -84,6 +86,6 @@ class LeaderLock:
             self.close()
         if self._connection is None:
             seconds = COMMIT_TIMEOUT_MS / 1000
-            settings = session_settings(seconds) | _VANISHED
+            settings = session_settings(seconds) | _LEASE
             self._connection = await connect(self._dsn, "stanchion-leader", seconds, settings)
         return self._connection

@@ -21,6 +21,7 @@ from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, Net
 from actors.network.edge import Edge
 from actors.network.edge_counts import EdgeCounts
 from actors.network.exchange import MessageCommand
+from actors.network.health_port import HealthPort
 from actors.network.link_reports import link_reporter
 from actors.network.link_set import LinkSet
 from actors.network.links.entry import DEFAULT_LINK, LinkEntry
@@ -36,8 +37,10 @@ from actors.network.respondent import Respondent
 from actors.network.simulated_network import SimulatedNetwork
 from actors.roles import Context
 from actors.router import Router
+from actors.settings import Settings
 from actors.tracing import close_tracer, open_tracer
 from actors.vault import Vault
+from actors.warm_standby import WarmStandby
 from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
@@ -50,6 +53,8 @@ _acceptances: msgspec.msgpack.Decoder[list[Acceptance] | None] = msgspec.msgpack
 _encode = msgspec.msgpack.Encoder().encode
 _log = structlog.get_logger(__name__)
 _RESUME_PAUSE_SECONDS = 1.0
+NETWORK_LOCK = 0x6E65_7477
+"""Number of the active simulated network's lock in the database."""
 
 
 class _Link(NamedTuple):
@@ -77,12 +82,15 @@ class EdgeRole:
         entries = configured_links(self._settings)
         self.links = LinkSet(entries, self._build, self._signed_off, self._probes, self._seconds)
         self._reporter = link_reporter(context.name, self.links.statuses, self._sign_offs_db.fetch)
+        self._health = _health_port(self._settings, self.links)
 
     async def start(self) -> None:
         self._router.start()
         self.authentication_keys.start()
         await self.links.start()
         self._reporter.start()
+        if self._health is not None:
+            await self._health.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         """``METHOD``: the states of the links (``links.status``)."""
@@ -94,6 +102,9 @@ class EdgeRole:
         return self.links.figures() | {"stanchion_open_commands": self._router.open}
 
     async def stop(self) -> None:
+        if self._health is not None:
+            # First: the node's probe fails while the edge answers what it has read.
+            await self._health.stop()
         await self._reporter.stop()
         await self.links.stop()
         await self.authentication_keys.stop()
@@ -150,7 +161,28 @@ class EdgeRole:
         )
 
 
-class NetworkRole:
+def _health_port(settings: Settings, links: LinkSet) -> HealthPort | None:
+    if not settings.edge_health_port:
+        return None
+    # The API listens on every address of the node, or on this one.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.api_host, settings.api_host)
+    return HealthPort(
+        (settings.iso8583_host, settings.edge_health_port),
+        links.statuses,
+        (host, settings.api_port),
+        api_tls=settings.tls_cert_file is not None,
+    )
+
+
+class NetworkRole(WarmStandby):
+    """The active simulated network, or its standby. Two active ones are harmless: each carries out its own
+    simulations, and repeats of earlier ones have no second effect."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, NETWORK_LOCK, ActiveNetwork)
+
+
+class ActiveNetwork:
     """The simulated network. It connects to the edge over TCP, like a real network: to the first link that
     listens in test mode without TLS. Without such a link no simulation is sent."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.metrics import Figures
 from actors.outbox.announcer import Announcer
 from actors.outbox.backlog import Backlog
@@ -9,9 +11,20 @@ from actors.outbox.relay import Relay, relay_connection
 from actors.outbox.retention import Retention, retention_connection
 from actors.outbox.stream import WakeUpStream
 from actors.roles import Context
+from actors.warm_standby import WarmStandby
+
+LOCK: Final = 0x7265_6C61
+"""Number of the active relay's lock in the database."""
 
 
-class RelayRole:
+class RelayRole(WarmStandby):
+    """The active relay, or its standby. Two active relays take turns (``relay``)."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, LOCK, ActiveRelay)
+
+
+class ActiveRelay:
     """See ``actors.roles.Role``."""
 
     def __init__(self, context: Context) -> None:

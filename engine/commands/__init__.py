@@ -10,6 +10,7 @@ from __future__ import annotations
 from engine.commands.authorizations import *
 from engine.commands.base import *
 from engine.commands.cards import *
+from engine.commands.earlier import *
 from engine.commands.kinds import *
 from engine.commands.programmes import *
 from engine.commands.reads import *

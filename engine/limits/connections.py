@@ -39,3 +39,7 @@ METRICS_CONNECTIONS_MAX: Final = 64
 """Open connections of the metrics port."""
 METRICS_CONNECTION_SECONDS: Final = 15.0
 """Time limit of one scrape: a connection of the metrics port carries one request."""
+HEALTH_CONNECTIONS_MAX: Final = 16
+"""Open connections of an edge's health port; further ones are closed at once."""
+HEALTH_SECONDS: Final = 1.5
+"""Time limit of one request to it; half of it for the answer of the API. Probes wait for two seconds."""

@@ -36,8 +36,14 @@ with too little processor time does not spend it on restarts."""
 ROLE_PATIENCE_DOUBLINGS_MAX: Final = 3
 """Number of times that the allowed silence is doubled."""
 LEADER_CHECK_SECONDS: Final = 1.0
-"""Interval at which the coordinator that leads looks whether it still has its lock, and the other one which
-hosts there are."""
+"""Interval at which the coordinator that leads renews its lock, and the other one looks which hosts there
+are. The same for the other roles of which one process works and one waits."""
+LEADER_LEASE_SECONDS: Final = 3.0
+"""PostgreSQL gives the lock of a leader to the other process after this time without a statement of the
+leader, for example when its machine has vanished. A process that has died loses it at once."""
+ACTIVE_CALL_SECONDS: Final = 10.0
+"""Time limit of a call to a process that another one can replace: the machine of the first can have vanished
+without closing its connections."""
 TABLE_WAIT_SECONDS: Final = 10.0
 """Time that a coordinator keeps a request for a newer routing table."""
 TABLE_SECONDS: Final = 12.0

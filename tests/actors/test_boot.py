@@ -31,12 +31,15 @@ def test_only_delivery_processes_have_a_lower_priority(specs: list[ProcessSpec])
         "coordinator-2",
         "edge",
         "network",
+        "network-2",
         "relay",
+        "relay-2",
         "dispatcher-0",
         "dispatcher-1",
     ]
     assert {spec.name for spec in specs if spec.niceness == DELIVERY_NICENESS} == {
         "relay",
+        "relay-2",
         "dispatcher-0",
         "dispatcher-1",
     }

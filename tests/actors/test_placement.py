@@ -190,6 +190,19 @@ def test_standby_is_on_another_node_than_the_supervisor_if_there_is_one() -> Non
     assert nodes(OTHER, THIRD) == [HOME, THIRD]
 
 
+def test_warm_standby_exists_with_several_nodes_and_not_beside_its_process() -> None:
+    specs = [ProcessSpec("relay", "m:r"), ProcessSpec("relay-2", "m:r", "standby")]
+
+    def placed(*living: str) -> dict[str, str]:
+        return {each.name: each.node for each in place(specs, living, HOME)}
+
+    assert placed(HOME) == {"relay": HOME}
+    assert placed(OTHER) == {"relay": OTHER}
+    assert placed(HOME, OTHER) == {"relay": HOME, "relay-2": OTHER}
+    assert placed(THIRD, OTHER) == {"relay": OTHER, "relay-2": THIRD}
+    assert all(each.spec.singleton and not each.pinned for each in place(specs, [HOME, OTHER], HOME))
+
+
 def test_successors_keep_the_placed_name() -> None:
     assert successor_of("edge@bbbbbbbb", 2) == "edge@bbbbbbbb.2"
     assert placed_name("edge@bbbbbbbb.2") == placed_name("edge@bbbbbbbb") == "edge@bbbbbbbb"

@@ -527,3 +527,42 @@ async def test_undecodable_reply_leaves_its_outcome_unknown(router: Router, peer
     first, second = await asyncio.gather(router.submit(command()), router.submit(command()))
     assert first == NotExecuted("unavailable")
     assert isinstance(second, Done)
+
+
+class FirstRelease:
+    """A host that decodes with the types of release 0.1.0: an unknown value makes its batch fail."""
+
+    def __init__(self, peers: FakePeers) -> None:
+        self._execute = peers.execute
+        peers.execute = self.execute  # type: ignore[method-assign]
+        self.unknown_mcc = ""
+        """Plays a value that has no earlier form."""
+
+    async def execute(self, incarnation: str, payload: bytes) -> bytes:
+        for each in decode_batch(payload)[1]:
+            assert each is not None
+            if isinstance(each.command, Authorize) and (
+                each.command.cvv2 == "missing" or each.command.mcc == self.unknown_mcc
+            ):
+                raise PeerFailedError(f"{incarnation}: ValidationError")
+        return await self._execute(incarnation, payload)
+
+
+async def test_host_of_the_first_release_gets_commands_in_its_form(router: Router, peers: FakePeers) -> None:
+    FirstRelease(peers)
+    many = [authorize(number, cvv2="missing") for number in range(1, 3 * ROUTER_BATCH_MAX)]
+    replies = await asyncio.gather(*map(router.submit, many))
+    assert all(isinstance(reply, Done) for reply in replies)
+    later = len(peers.batches)
+    assert isinstance(await router.submit(authorize(9_999, cvv2="missing")), Done)
+    assert peers.batches[later:] == [("a", 1)], "the next command has that form at once"
+
+
+async def test_only_the_command_that_an_earlier_release_does_not_know_has_no_outcome(
+    router: Router, peers: FakePeers
+) -> None:
+    FirstRelease(peers).unknown_mcc = "9999"
+    known = [authorize(number, cvv2="missing") for number in range(1, 10)]
+    replies = await asyncio.gather(*map(router.submit, [*known, authorize(10, mcc="9999")]))
+    assert all(isinstance(reply, Done) for reply in replies[:-1])
+    assert replies[-1] == NotExecuted("unavailable")

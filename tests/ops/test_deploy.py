@@ -125,6 +125,17 @@ def test_the_chart_has_a_service_for_each_port_of_a_node() -> None:
     assert all(f"{{name: {name}, containerPort: {port}}}" in text for name, port in ports.items())
 
 
+def test_probes_of_a_node_ask_its_edge() -> None:
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    port = re.search(r'name: STANCHION_EDGE_HEALTH_PORT\n  value: "(\d+)"', helpers)
+    assert port is not None
+    text = (CHART / "templates" / "nodes.yaml").read_text()
+    assert f"{{name: health, containerPort: {port[1]}}}" in text
+    assert text.count("Probe:") == text.count("httpGet: {path: /readyz, port: health}") == 2
+    policy = (CHART / "templates" / "network.yaml").read_text()
+    assert f"port: {port[1]}}}" in policy
+
+
 def test_the_chart_has_the_rules_of_the_repository() -> None:
     rules = ROOT / "ops/prometheus/rules"
     template = (CHART / "templates" / "monitoring.yaml").read_text()

@@ -86,6 +86,11 @@ class RayNode:
                     found.append(pid)
         return found
 
+    def runs(self, name: str) -> bool:
+        """Whether the process ``name`` of the installation is on this node."""
+        title = f"stanchion: {name}"
+        return len(self.named(title)) > len(self.named(f"{title}-"))
+
     @property
     def id(self) -> str:
         """Ray's id of the node. Raises NodeError when no raylet runs."""

@@ -15,6 +15,7 @@ from ops.chaos.errors import NotInjectedError
 
 PAGE_SECONDS_MAX: Final = 10.0
 _SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
+_ACTIVE: Final = re.compile(r'^stanchion_role_active\{process="([\w-]+)"\} 1\.0$', re.MULTILINE)
 _LEADS = re.compile(r'^stanchion_coordinator_leads\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
 _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
 
@@ -34,6 +35,16 @@ def leading_coordinator(metrics_url: str) -> str:
     if len(leaders) != 1:
         raise NotInjectedError(f"{len(leaders)} coordinators lead")
     return str(leaders[0])
+
+
+def active_process(metrics_url: str, role: str) -> str:
+    """The name of the active process of a role with a warm standby. Raises NotInjectedError without one."""
+    with urllib.request.urlopen(metrics_url, timeout=PAGE_SECONDS_MAX) as answer:
+        active = _ACTIVE.findall(answer.read().decode())
+    found = [name for name in active if name in (role, f"{role}-2")]
+    if len(found) != 1:
+        raise NotInjectedError(f"{len(found)} processes of {role} are active")
+    return str(found[0])
 
 
 def descendants(root: int) -> list[int]:

@@ -72,6 +72,21 @@ async def test_joining_nodes_get_processes_and_leaving_nodes_lose_them(
     assert set(processes.current_names()) > alone, "an empty node list changes nothing"
 
 
+async def test_warm_standby_starts_with_the_second_node_and_stays(
+    fakes: FakeProcesses, tmp_path: Path
+) -> None:
+    settings = Settings.load(var_dir=tmp_path, database_url="postgresql://nowhere/none")
+    specs = [ProcessSpec("relay", "m:r"), ProcessSpec("relay-2", "m:r", "standby")]
+    processes = ProcessSet(settings, specs, fakes, lambda _failure: None)  # type: ignore[arg-type]
+    processes.launch([HOME], HOME)
+    assert fakes.log == ["launch relay"]
+    for nodes in ([HOME, OTHER], [HOME, OTHER, THIRD], [HOME]):
+        processes.follow(nodes)
+        assert list(processes.current_names()) == ["relay", "relay-2"]
+    assert fakes.log == ["launch relay", "launch relay-2"]
+    processes.unwatch()
+
+
 async def test_running_processes_are_adopted_and_the_others_launched(
     fakes: FakeProcesses, tmp_path: Path
 ) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 
 from actors.journal import leader_lock as module
 from actors.journal.leader_lock import LeaderLock
+from engine.limits import LEADER_CHECK_SECONDS, LEADER_LEASE_SECONDS
+from ops.chaos.environment.proxy import Proxy
 from tests.support.actors.cluster.fakes import until
 from tests.support.actors.journal.backends import PostgresBackend
 
@@ -53,6 +56,45 @@ async def test_lock_that_the_server_has_forgotten_is_acquired_again(
     await first.acquire()
     assert first.held
     assert await second.try_acquire() is False
+
+
+async def test_leader_whose_network_is_cut_loses_the_lock(
+    postgres: PostgresBackend, locks: tuple[LeaderLock, LeaderLock]
+) -> None:
+    """No connection is closed, and the proxy's kernel answers the server's keepalive probes: only the lease
+    ends."""
+    second = locks[1]
+    port = urlsplit(postgres.url).port
+    assert port is not None
+    async with Proxy(port) as network:
+        cut_off = LeaderLock(postgres.url.replace(f":{port}/", f":{network.port}/"))
+        assert await cut_off.try_acquire()
+        assert await second.try_acquire() is False
+        network.hold()
+        async with asyncio.timeout(60):
+            await second.acquire()
+        assert await cut_off.try_acquire() is None
+        assert not cut_off.held
+
+
+async def test_leader_that_renews_its_lock_keeps_it(
+    postgres: PostgresBackend, locks: tuple[LeaderLock, LeaderLock]
+) -> None:
+    first, second = locks
+    limit = await _lease_ms(postgres, first)
+    assert 2 * LEADER_CHECK_SECONDS * 1000 < limit <= LEADER_LEASE_SECONDS * 1000
+    for _ in range(3):
+        assert await first.try_acquire()
+        assert await second.try_acquire() is False
+
+
+async def _lease_ms(postgres: PostgresBackend, lock: LeaderLock) -> int:
+    """The time after which the server ends the holder's session."""
+    assert await lock.try_acquire()
+    connection = await lock._connected()
+    return int(
+        await connection.fetchval("SELECT setting FROM pg_settings WHERE name = 'idle_session_timeout'")
+    )
 
 
 async def test_given_up_wait_does_not_get_the_lock_later(

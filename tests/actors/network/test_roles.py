@@ -30,3 +30,20 @@ async def test_link_treats_card_data_as_its_profile_says(
     role = EdgeRole(Context(settings, "edge", peers=None))  # type: ignore[arg-type]
     link = role._build(entry_of(profile=profile), None)
     assert link.respondent._verification == policy
+
+
+@pytest.mark.parametrize(
+    ("changes", "api"),
+    [
+        ({"api_host": "0.0.0.0", "api_port": 81}, ("127.0.0.1", 81)),
+        ({"api_host": "10.0.0.7", "api_port": 82}, ("10.0.0.7", 82)),
+    ],
+)
+async def test_health_port_asks_the_api_of_its_node(
+    settings: Settings, changes: dict[str, Any], api: tuple[str, int]
+) -> None:
+    assert EdgeRole(Context(settings, "edge", peers=None))._health is None  # type: ignore[arg-type]
+    changed = settings.replace(edge_health_port=8584, **changes)
+    health = EdgeRole(Context(changed, "edge", peers=None))._health  # type: ignore[arg-type]
+    assert health is not None
+    assert health._api == api

@@ -24,7 +24,7 @@ from actors.egress.receivers import LocalReceivers
 from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.outbox.role import RelayRole
-from actors.peers import NETWORK, RoutingTable
+from actors.peers import NETWORK, PeerGoneError, RoutingTable
 from actors.roles import Context, Role
 from actors.router import Router
 from actors.settings import Settings
@@ -97,6 +97,8 @@ class LoopPeers:
         await self.host.call("programme_changed", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        if role not in self.roles:
+            raise PeerGoneError(role)
         return await self.roles[role].call(method, payload)
 
 

@@ -31,6 +31,8 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
+- name: STANCHION_EDGE_HEALTH_PORT
+  value: "8584"
 {{- range $name, $value := .Values.settings }}
 - name: {{ $name }}
   value: {{ $value | quote }}
