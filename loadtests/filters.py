@@ -52,13 +52,13 @@ def queries(client: Client, life: Life) -> list[dict[str, str]]:
     return [{}, *cards, *holders, *programmes, programmes[0] | values[0], *values, window]
 
 
-async def fill_tenants(dsn: str, lives: list[Life], rows: int) -> None:
-    """Give the tenant of each of ``lives`` that many transactions."""
+async def fill_tenants(dsn: str, lives: list[Life], rows: int, *, entries: bool = False) -> None:
+    """Give the tenant of each of ``lives`` that many transactions, and ledger entries if wanted."""
     connection = await asyncpg.connect(dsn)
     try:
         for life in lives:
-            await fill(connection, life, rows, FILL_SECONDS_MAX)
-        for table in ("transactions", "journal"):
+            await fill(connection, life, rows, FILL_SECONDS_MAX, entries=entries)
+        for table in ("transactions", "journal", "ledger_entries"):
             await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=FILL_SECONDS_MAX)
     finally:
         await connection.close()
