@@ -30,7 +30,7 @@ from loadtests.harness.memory import MemoryMeter
 from loadtests.options import count
 from loadtests.reports.publish import NoMarksError, check_marks, insert
 from loadtests.reports.text import measured_on, table
-from stanchion import Client, StanchionError
+from stanchion import StanchionError
 from stanchion.inputs import BacktestChange
 from stanchion.records import Backtest
 
@@ -68,7 +68,9 @@ class Measured(msgspec.Struct):
 class Measuring:
     """Back-tests of one programme of an installation, which can be restarted."""
 
-    def __init__(self, installation: Installation, var_dir: Path, run: dict[str, Any], programme_id: str) -> None:
+    def __init__(
+        self, installation: Installation, var_dir: Path, run: dict[str, Any], programme_id: str
+    ) -> None:
         self._installation = installation
         self._log = var_dir / LOG
         self._client = clients_of(run)[0]
@@ -110,7 +112,9 @@ class Measuring:
         return done
 
     def _meter(self) -> MemoryMeter:
-        return MemoryMeter(self._installation.pid, {TASK: lambda command: command.startswith("stanchion: task")})
+        return MemoryMeter(
+            self._installation.pid, {TASK: lambda command: command.startswith("stanchion: task")}
+        )
 
 
 def _far_enough(found: Backtest) -> bool:

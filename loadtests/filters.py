@@ -55,7 +55,7 @@ class Page(msgspec.Struct, kw_only=True):
     query: Query
     rows: int
     milliseconds: float
-    reading: Reading = Reading()
+    reading: Reading = msgspec.field(default_factory=Reading)
 
     @property
     def named(self) -> str:

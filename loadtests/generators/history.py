@@ -1,8 +1,8 @@
 """A history of many transactions, made by SQL: for measurements of lists and exports.
 
 The rows repeat one approved and one declined transaction of the tenant, with other ids, cards, times, codes
-and references; on request with the ledger entries of their presentments. The oldest rows are rare in every respect: a category code, a reason and a programme that no
-later row has.
+and references; on request with the ledger entries of their presentments. The oldest rows are rare in every
+respect: a category code, a reason and a programme that no later row has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEQ_BEGIN: Final = 1_000_000
 AT_ONCE: Final = 200_000
 """Rows of one statement."""
 
-# Ids of one row differ in their version and variant digits only: 8000 for the row, 8002 to 8004 for its entries.
+# The ids of a row and its entries differ in one digit: 8000 for the row, 8002 to 8004 for its entries.
 _WRITE: Final = f"""
     WITH made AS (
         SELECT n, ({BEGIN_MS} + n * 1000::bigint) AS at_ms, to_timestamp({BEGIN_MS} / 1000 + n) AS at,
@@ -40,8 +40,8 @@ _WRITE: Final = f"""
                 ELSE ($6::uuid[])[1 + (n::bigint * 7919) % cardinality($6::uuid[])] END AS card_id
         FROM generate_series($1::integer, $2::integer) n),
     written AS (
-        INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status,
-            currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor,
+        INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind,
+            status, currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor,
             decline_reason, created_at, updated_at, network_txn_id, day, remainder_minor, mcc, rrn)
         SELECT (substr(hex, 1, 8) || '-' || substr(hex, 9) || '-7000-8000-' || right(c.tenant_id::text, 10)
                 || '00')::uuid, c.tenant_id, c.live, c.id, c.cardholder_id, c.programme_id, {SEQ_BEGIN} + n,

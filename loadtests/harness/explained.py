@@ -52,7 +52,9 @@ class Plans:
         for plan in plans_of(text):
             for node in nodes_of(plan):
                 if node.get("Relation Name") == table:
-                    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+                    removed = node.get("Rows Removed by Filter", 0) + node.get(
+                        "Rows Removed by Index Recheck", 0
+                    )
                     found.rows += round((node["Actual Rows"] + removed) * node["Actual Loops"])
                     found.scans.add(f"{node['Node Type']} {node.get('Index Name', '')}".strip())
         return found

@@ -33,7 +33,8 @@ _OF_DATABASE: Final = {
         FROM (SELECT e.amount_minor, e.occurred_at AS created_at, a.tenant_id FROM ledger_entries e
             JOIN accounts a ON a.id = e.account_id) r WHERE {_WINDOW}""",
     "decisions": f"""SELECT count(*), sum(r.requested_minor) FROM transactions r
-        JOIN journal j ON j.actor_id = r.card_id AND j.seq = r.seq AND j.kind = 'authorize' WHERE {_WINDOW}""",
+        JOIN journal j ON j.actor_id = r.card_id AND j.seq = r.seq AND j.kind = 'authorize'
+        WHERE {_WINDOW}""",
 }
 
 

@@ -93,10 +93,12 @@ class Grown(msgspec.Struct, kw_only=True):
 
     def sections(self) -> dict[str, str]:
         """Each series of decisions as a section of a document, ``growth-NAME``: its points and its growth."""
+        measured = [each for each in self.series if not each.unit]
         return {
-            f"growth-{each.name}": f"{measured_on()}\n\n{_decisions(each)}\n\n{table(_VERDICTS, _verdict(each))}"
-            for each in self.series
-            if not each.unit
+            f"growth-{each.name}": "\n\n".join(
+                (measured_on(), _decisions(each), table(_VERDICTS, _verdict(each)))
+            )
+            for each in measured
         }
 
     def page(self) -> str:
