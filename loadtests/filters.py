@@ -81,8 +81,9 @@ def lists(client: Client, life: Life) -> list[List]:
     ]
 
 
-async def fill_tenants(dsn: str, lives: list[Life], rows: int, *, entries: bool = False) -> None:
-    """Give the tenant of each of ``lives`` that many transactions, and ledger entries if wanted."""
+async def fill_tenants(dsn: str, lives: list[Life], rows: int, *, entries: int = 0) -> None:
+    """Give the tenant of each of ``lives`` that many transactions, the first ``entries`` with ledger
+    entries."""
     connection = await asyncpg.connect(dsn)
     try:
         for life in lives:
@@ -150,7 +151,7 @@ async def run(folder: Path, rows: int) -> tuple[str, list[str]]:
     try:
         lives, dsn = [life_of(client) for client in clients], dsn_of(folder / "var")
         began = time.monotonic()
-        await fill_tenants(dsn, lives, rows, entries=True)
+        await fill_tenants(dsn, lives, rows, entries=rows)
         _say(f"{rows:,} transactions of each tenant made in {time.monotonic() - began:.0f} s")
         every = lists(clients[0], lives[0])
         timed = [page for listed in every for page in pages(clients[0], listed)]

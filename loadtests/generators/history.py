@@ -73,7 +73,7 @@ _WRITE: Final = f"""
     FROM written w JOIN cards c ON c.id = w.card_id
     JOIN accounts a ON a.programme_id = w.programme_id AND a.kind = 'settlement'
     CROSS JOIN (VALUES ('debit', '3'), ('credit', '4')) AS side (direction, digit)
-    WHERE $7::boolean AND w.cleared_minor > 0
+    WHERE w.seq <= $7::bigint AND w.cleared_minor > 0
 """
 
 
@@ -89,17 +89,17 @@ class Life(msgspec.Struct, frozen=True):
 
 
 async def fill(
-    connection: Any, life: Life, rows: int, seconds_max: float = 900.0, *, entries: bool = False
+    connection: Any, life: Life, rows: int, seconds_max: float = 900.0, *, entries: int = 0
 ) -> None:
     """Give the tenant of ``life`` ``rows`` transactions with their journal rows.
 
-    With ``entries`` each cleared transaction has a debit of its card's account and a credit of the settlement
-    account; the balance of the card's account, which its owner keeps, stays as it is.
+    Of the first ``entries`` transactions, each cleared one has a debit of its card's account and a credit of
+    the settlement account; the balance of the card's account, which its owner keeps, stays as it is.
     """
     ids = (life.approved, life.declined, life.rare_card, life.cards)
     for first in range(1, rows + 1, AT_ONCE):
         last = min(rows, first + AT_ONCE - 1)
-        await connection.execute(_WRITE, first, last, *ids, entries, timeout=seconds_max)
+        await connection.execute(_WRITE, first, last, *ids, SEQ_BEGIN + entries, timeout=seconds_max)
 
 
 def life_of(client: Client, cards: int = 8) -> Life:
