@@ -48,7 +48,7 @@ CAPPED_SALES = 10_000
 RELIVED_DECISIONS = 50_000
 """A back-test of them takes longer than a slice."""
 FAR_CARDS = 300
-SECTIONS = ("report", "ahead", "capacity", "cost")
+SECTIONS = ("report", "ahead", "capacity", "cost", "beside")
 """The marks that ``--into`` looks for in a document."""
 
 

@@ -1,7 +1,11 @@
-"""An export of many rows: `python -m loadtests.exports`.
+"""Exports of many rows: `python -m loadtests.exports`.
 
-A tenant of an installation gets ten million transactions, which are then exported and downloaded. Printed are
-the time of each stage and the most memory that the API servers and this command have used.
+A tenant of an installation gets ten million transactions and about as many ledger entries, two for each
+cleared transaction of the first ``ENTRIES_SHARE``.
+Then each kind is exported and downloaded with ``stanchion export``. The rows and the sums of the file must be
+those of the database; the net amounts of all settlement reports must be the balances of the settlement
+accounts and the sums of their entries. Printed are the time and the memory of every process that takes part.
+The exit status is 1 if a number is wrong or a process needs more memory than ``MEMORY_MAX``.
 """
 
 from __future__ import annotations
@@ -10,107 +14,167 @@ import argparse
 import asyncio
 import resource
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import msgspec
+
 from loadtests.filters import clients_of, fill_tenants
 from loadtests.generators.history import life_of
 from loadtests.harness.children import ChildError, Installation
+from loadtests.harness.exported import BEGIN, END, Sums, sums_of_database, sums_of_file, temporary_bytes
 from loadtests.harness.front import dsn_of
-from loadtests.harness.processes import command_line, resident_bytes, tree
+from loadtests.harness.memory import MemoryMeter
+from loadtests.harness.settled import Settled, settled
 from loadtests.options import count
-from stanchion import StanchionError
+from loadtests.reports.publish import NoMarksError, check_marks, insert
+from loadtests.reports.text import measured_on, table
+from stanchion import Client, StanchionError
 
 ROWS: Final = 10_000_000
-SAMPLE_SECONDS: Final = 0.2
-WINDOW: Final = ("2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z")
+KINDS: Final = ("transactions", "ledger_entries")
+MARK: Final = "exports"
+ENTRIES_SHARE: Final = 0.54
+"""Share of the transactions that are cleared with ledger entries."""
 MEBIBYTE: Final = 1024 * 1024
+MEMORY_MAX: Final = 128 * MEBIBYTE
+"""Anonymous memory by which an API server, or the connection that an export is read from, may grow."""
+GROUPS: Final = {
+    "API server": lambda command: "api-" in command,
+    "PostgreSQL": lambda command: command.startswith("postgres: stanchion"),
+}
 
 
-class Memory:
-    """Resident memory of some processes: at the beginning, and the most since."""
+class Found(msgspec.Struct):
+    """One export."""
 
-    def __init__(self, pids: list[int]) -> None:
-        self._pids = pids
-        self.before = self.most = resident_bytes(pids)
-        self._stop = threading.Event()
+    kind: str
+    file: Sums
+    database: Sums
+    bytes: int
+    seconds: float
+    growth: dict[str, int]
+    """Bytes of memory by group, beyond those before it."""
+    temporary: int
+    """Bytes of temporary files in PostgreSQL."""
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Measure during the block."""
-        thread = threading.Thread(target=self._watch, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(SAMPLE_SECONDS):
-            self.most = max(self.most, resident_bytes(self._pids))
-
-
-def api_servers(root: int) -> list[int]:
-    """The processes of the API below ``root``. Raises ChildError."""
-    found = [each.pid for each in tree(root) if "api-" in command_line(each.pid)]
-    if not found:
-        raise ChildError("no API server was found")
-    return found
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with it."""
+        wrong = [] if self.file == self.database else [f"{self.kind}: {self.file} instead of {self.database}"]
+        return wrong + [
+            f"{self.kind}: {name} has grown by {size / MEBIBYTE:.0f} MiB"
+            for name, size in self.growth.items()
+            if size > MEMORY_MAX
+        ]
 
 
-async def run(folder: Path, rows: int, format_: str) -> None:
-    """Everything, on an installation in ``folder``."""
+async def run(folder: Path, rows: int, kinds: list[str], format_: str) -> tuple[str, list[str]]:
+    """Everything, on an installation in ``folder``: the report and the faults."""
     var_dir, installation = folder / "var", Installation(folder / "var", {})
     client = clients_of(await installation.start())[0]
     try:
         began = time.monotonic()
         # One row a second, so that a year has room for 31,536,000.
-        await fill_tenants(dsn_of(var_dir), [life_of(client)], rows)
-        print(f"{rows:,} transactions made in {time.monotonic() - began:.0f} s", flush=True)
-        memory = Memory(api_servers(installation.pid))
+        await fill_tenants(dsn_of(var_dir), [life_of(client)], rows, entries=round(ENTRIES_SHARE * rows))
+        _say(f"{rows:,} transactions made in {time.monotonic() - began:.0f} s")
+        found = []
+        for kind in kinds:
+            found.append(await _measure(installation.pid, client, folder, kind, format_))
+            _say(_row_text(found[-1]))
         began = time.monotonic()
-        with memory.watched():
-            await _export(var_dir, folder / f"transactions.{format_}", format_)
-        seconds = time.monotonic() - began
-        [written] = client.exports.list()
-        size, found = written["bytes"] / MEBIBYTE, written["rows"]
-        print(f"{found:,} rows, {size:,.0f} MiB of {format_}, written and downloaded in {seconds:.0f} s")
-        before, most = memory.before / MEBIBYTE, memory.most / MEBIBYTE
-        print(f"API servers: {before:.0f} MiB before, at most {most:.0f} MiB")
-        own = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"largest child process, the command included: at most {own:.0f} MiB")
+        books = await settled(client, dsn_of(var_dir))
+        _say(f"{books.reports} settlement reports in {time.monotonic() - began:.0f} s")
     finally:
         await installation.stop()
+    # The largest child of all: ``stanchion export``, or the supervisor.
+    own = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    faults = [fault for each in found for fault in each.faults] + books.faults
+    return _report(found, books, format_, own), faults
 
 
-async def _export(var_dir: Path, path: Path, format_: str) -> None:
+async def _measure(root: int, client: Client, folder: Path, kind: str, format_: str) -> Found:
+    dsn, path = dsn_of(folder / "var"), folder / f"{kind}.{format_}"
+    spilled, meter = await temporary_bytes(dsn), MemoryMeter(root, GROUPS)
+    began = time.monotonic()
+    with meter.running():
+        await _export(folder / "var", path, kind, format_)
+    seconds = time.monotonic() - began
+    size = next(each["bytes"] for each in client.exports.list() if each["kind"] == kind)
+    file = await asyncio.to_thread(sums_of_file, path, kind, format_)
+    path.unlink()
+    growth = {name: meter.most[name] - meter.before[name] for name in GROUPS}
+    temporary = await temporary_bytes(dsn) - spilled
+    return Found(kind, file, await sums_of_database(dsn, kind), size, seconds, growth, temporary)
+
+
+async def _export(var_dir: Path, path: Path, kind: str, format_: str) -> None:
     """Run ``stanchion export``. Raises ChildError."""
-    window = ("--from", WINDOW[0], "--to", WINDOW[1], "--format", format_)
-    command = ("export", "transactions", *window, "--output", str(path), "--var", str(var_dir))
+    window = ("--from", BEGIN, "--to", END, "--format", format_)
+    command = ("export", kind, *window, "--output", str(path), "--var", str(var_dir))
     child = await asyncio.create_subprocess_exec(sys.executable, "-m", "ops", *command)
     if await child.wait() != 0:
         raise ChildError("the export has failed")
+
+
+def _report(found: list[Found], books: Settled, format_: str, own: float) -> str:
+    head = ("export", "rows", "MiB", "s", "rows/s", *(f"{name}, MiB" for name in GROUPS), "temporary MiB")
+    rows = [
+        (
+            each.kind,
+            f"{each.file.rows:,}",
+            f"{each.bytes / MEBIBYTE:,.0f}",
+            f"{each.seconds:.0f}",
+            f"{each.file.rows / each.seconds:,.0f}",
+            *(f"{each.growth[name] / MEBIBYTE:+.0f}" for name in GROUPS),
+            f"{each.temporary / MEBIBYTE:,.0f}",
+        )
+        for each in found
+    ]
+    right = "equal those of the database" if all(each.file == each.database for each in found) else "DIFFER"
+    lines = [
+        measured_on(),
+        table(head, rows),
+        f"- rows and sums of the downloaded {format_} files {right}",
+        f"- largest child process of the command, `stanchion export` included: {own:.0f} MiB resident",
+        *books.lines(),
+    ]
+    return "\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:])
+
+
+def _row_text(found: Found) -> str:
+    return f"{found.kind}: {found.file.rows:,} rows in {found.seconds:.0f} s; {found.growth}"
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str]) -> int:
     """Run it; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.exports", description=__doc__)
     parser.add_argument("--rows", type=count, default=ROWS, help=f"transactions [{ROWS}]")
+    parser.add_argument("--kinds", default=",".join(KINDS), metavar="KIND,…", help="[%(default)s]")
     parser.add_argument("--format", choices=("csv", "jsonl"), default="csv", help="[csv]")
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put the report between its marks there")
     options = parser.parse_args(arguments)
     try:
+        if options.into is not None:
+            check_marks(options.into, [MARK])
         with TemporaryDirectory(prefix="stanchion-exports-") as folder:
-            asyncio.run(run(Path(folder), options.rows, options.format))
-    except (ChildError, StanchionError) as failure:
+            kinds = options.kinds.split(",")
+            report, faults = asyncio.run(run(Path(folder), options.rows, kinds, options.format))
+    except (ChildError, StanchionError, NoMarksError) as failure:
         print(f"loadtests.exports: {failure}", file=sys.stderr)
         return 1
-    return 0
+    print(report)
+    if options.into is not None and not faults:
+        insert(options.into, MARK, report)
+    for fault in faults:
+        print(f"loadtests.exports: {fault}", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""Filters of the list of transactions over a long history: `python -m loadtests.filters`.
+"""Filters of lists over a long history: `python -m loadtests.filters`.
 
-Two tenants of an installation get a million transactions each. Then every filter of one tenant is asked for
-several times, and its median time is printed. The test `tests/api/transactions/test_filters.py` shows the
-rows and buffers that a page reads.
+Two tenants of an installation get a million transactions each, with ledger entries. Then every combination of
+the filters of one tenant is asked for, with frequent and with rare values: its first page, and the page after
+it. A second pass reads the plans of all statements (``auto_explain``). The exit status is 1 if a page takes
+longer than ``PAGE_MS_MAX``, reads more than ``ROWS_MAX`` rows, or reads a whole table.
+
+The test `tests/api/transactions/test_filters.py` shows the rows and buffers that a page reads.
 """
 
 from __future__ import annotations
@@ -11,55 +14,82 @@ import argparse
 import asyncio
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import asyncpg
+import msgspec
 
-from loadtests.generators.history import (
-    FREQUENT_MCC,
-    FREQUENT_REASON,
-    RARE_MCC,
-    RARE_REASON,
-    Life,
-    fill,
-    life_of,
-)
+from loadtests.figures import percentile
+from loadtests.generators.filter_queries import Query, entry_filters, queries, transaction_filters
+from loadtests.generators.history import Life, fill, life_of
 from loadtests.harness.children import ChildError, Installation
+from loadtests.harness.explained import Plans, Reading, explained
 from loadtests.harness.front import dsn_of
 from loadtests.options import count
+from loadtests.reports.publish import NoMarksError, check_marks, insert
+from loadtests.reports.text import measured_on, table
 from stanchion import Client, StanchionError
 
 ROWS: Final = 1_000_000
-TIMES: Final = 9
 FILL_SECONDS_MAX: Final = 3_600.0
+MARK: Final = "filters"
+PAGE_MS_MAX: Final = 20.0
+"""Target for one page, in milliseconds."""
+ROWS_MAX: Final = 10_000
+"""Rows of the table that one page may read: five times ``PAGE_SCAN_MAX``."""
+TIMES: Final = 7
+"""Repetitions of a page that took longer than the target; their median counts."""
+SHOWN: Final = 5
+RENEWALS: Final = 20
+"""Requests that may fail while the API gets new sessions."""
 
 
-def queries(client: Client, life: Life) -> list[dict[str, str]]:
-    """One query for each filter, for frequent and for rare values."""
-    frequent, rare = client.cards.get(life.cards[0]), client.cards.get(life.rare_card)
-    cards = [{"card_id": card["id"]} for card in (frequent, rare)]
-    holders = [{"cardholder_id": card["cardholder_id"]} for card in (frequent, rare)]
-    programmes = [{"programme_id": card["programme_id"]} for card in (frequent, rare)]
-    values = [{"mcc": FREQUENT_MCC}, {"mcc": RARE_MCC}]
-    values += [{"decline_reason": FREQUENT_REASON}, {"decline_reason": RARE_REASON}]
-    values += [{"decision": "approved"}, {"decision": "declined"}]
-    values += [{"status": each} for each in ("cleared", "reversed", "pending", "declined")]
-    values += [{"rrn": "000000012345"}, {"network_txn_id": "none"}]
-    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
-    return [{}, *cards, *holders, *programmes, programmes[0] | values[0], *values, window]
+class Page(msgspec.Struct, kw_only=True):
+    """One page of one list."""
+
+    path: str
+    query: Query
+    rows: int
+    milliseconds: float
+    reading: Reading = msgspec.field(default_factory=Reading)
+
+    @property
+    def named(self) -> str:
+        """The filters without ids of objects."""
+        return " ".join(f"{name}={value[:20]}" for name, value in self.query.items()) or "none"
 
 
-async def fill_tenants(dsn: str, lives: list[Life], rows: int) -> None:
-    """Give the tenant of each of ``lives`` that many transactions."""
+class List(msgspec.Struct, frozen=True):
+    """A list of the API, the table of its rows, and its queries."""
+
+    path: str
+    table: str
+    queries: list[Query]
+
+
+def lists(client: Client, life: Life) -> list[List]:
+    """The lists with all combinations of their filters."""
+    entries = [each for each in queries(entry_filters(client, life)) if set(each) - {"from", "to"}]
+    transactions = list(queries(transaction_filters(client, life)))
+    return [
+        List("/v1/transactions", "transactions", transactions),
+        List("/v1/ledger-entries", "ledger_entries", entries),
+    ]
+
+
+async def fill_tenants(dsn: str, lives: list[Life], rows: int, *, entries: int = 0) -> None:
+    """Give the tenant of each of ``lives`` that many transactions, the first ``entries`` with ledger
+    entries."""
     connection = await asyncpg.connect(dsn)
     try:
         for life in lives:
-            await fill(connection, life, rows, FILL_SECONDS_MAX)
-        for table in ("transactions", "journal"):
-            await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=FILL_SECONDS_MAX)
+            await fill(connection, life, rows, FILL_SECONDS_MAX, entries=entries)
+        for name in ("transactions", "journal", "ledger_entries"):
+            await connection.execute(f"VACUUM (ANALYZE) {name}", timeout=FILL_SECONDS_MAX)
     finally:
         await connection.close()
 
@@ -70,48 +100,132 @@ def clients_of(run: dict[str, Any]) -> list[Client]:
     return [Client(run["base_url"], each["client_id"], each["client_secret"]) for each in admins[:2]]
 
 
-def measure(client: Client, query: dict[str, str]) -> tuple[int, float]:
-    """Rows of the first page, and the median of its times in milliseconds."""
-    times, rows = [], 0
-    for _ in range(TIMES):
+def pages(client: Client, listed: List) -> Iterator[Page]:
+    """The first page of each query, and the second one if there is one."""
+    for query in listed.queries:
+        answer, milliseconds = _timed(client, listed.path, query)
+        yield _page(listed.path, query, answer, milliseconds)
+        if answer["has_more"]:
+            after = query | {"starting_after": answer["next_cursor"]}
+            yield _page(listed.path, after, *_timed(client, listed.path, after))
+
+
+def _page(path: str, query: Query, answer: dict[str, Any], milliseconds: float) -> Page:
+    return Page(path=path, query=query, rows=len(answer["data"]), milliseconds=milliseconds)
+
+
+def _timed(client: Client, path: str, query: Query) -> tuple[dict[str, Any], float]:
+    """The answer and the milliseconds; the median if the first time is above the target."""
+    times: list[float] = []
+    while not times or (times[0] > PAGE_MS_MAX and len(times) < TIMES):
         began = time.perf_counter()
-        rows = len(client.request("GET", "/v1/transactions", query=query)["data"])
+        answer = client.request("GET", path, query=query)
         times.append((time.perf_counter() - began) * 1000)
-    return rows, median(times)
+    return answer, median(times)
 
 
-async def run(folder: Path, rows: int) -> None:
-    """Everything, on an installation in ``folder``."""
-    installation = Installation(folder / "var", {})
+def explain(client: Client, listed: List, plans: Plans) -> Iterator[Page]:
+    """The same pages with the rows that their statements have read."""
+    _renew(client, listed.path, listed.queries[0])
+    plans.take(listed.table)
+    for page in pages(client, listed):
+        page.reading = plans.take(listed.table)
+        yield page
+
+
+def _renew(client: Client, path: str, query: Query) -> None:
+    """Ask until the API has new sessions. Raises StanchionError."""
+    for number in range(RENEWALS):
+        try:
+            client.request("GET", path, query=query)
+        except StanchionError:
+            if number == RENEWALS - 1:
+                raise
+            time.sleep(0.5)
+
+
+async def run(folder: Path, rows: int) -> tuple[str, list[str]]:
+    """Everything, on an installation in ``folder``: the report and the faults."""
+    installation, dsn = Installation(folder / "var", {}), ""
     clients = clients_of(await installation.start())
     try:
-        lives = [life_of(client) for client in clients]
-        await fill_tenants(dsn_of(folder / "var"), lives, rows)
-        print(f"The first page over {rows:,} transactions, beside a tenant with as many:")
-        print("| query | rows | median ms |\n|---|---|---|")
-        for query in queries(clients[0], lives[0]):
-            found_rows, median_ms = measure(clients[0], query)
-            print(
-                f"| {' '.join(query) or 'none'}: {next(iter(query.values()), '')[:20]} | {found_rows} ",
-                end="",
-            )
-            print(f"| {median_ms:.1f} |", flush=True)
+        lives, dsn = [life_of(client) for client in clients], dsn_of(folder / "var")
+        began = time.monotonic()
+        await fill_tenants(dsn, lives, rows, entries=rows)
+        _say(f"{rows:,} transactions of each tenant made in {time.monotonic() - began:.0f} s")
+        every = lists(clients[0], lives[0])
+        timed = [page for listed in every for page in pages(clients[0], listed)]
+        _say(f"{len(timed):,} pages timed")
+        async with explained(dsn, folder / "var") as plans:
+            read = [page for listed in every for page in explain(clients[0], listed, plans)]
     finally:
         await installation.stop()
+    if not all(page.reading.scans for page in read[:1]):
+        raise ChildError("the plans were not logged")
+    return _report(rows, every, timed, read), _faults(timed, read)
+
+
+def _faults(timed: list[Page], read: list[Page]) -> list[str]:
+    slow = [page for page in timed if page.milliseconds > PAGE_MS_MAX]
+    faults = [f"{page.path} {page.named}: {page.milliseconds:.1f} ms" for page in slow]
+    for page in read:
+        if page.reading.rows > ROWS_MAX or "Seq Scan" in page.reading.scans:
+            scans = ", ".join(sorted(page.reading.scans))
+            faults.append(f"{page.path} {page.named}: {page.reading.rows:,} rows by {scans}")
+    return faults
+
+
+def _report(rows: int, every: list[List], timed: list[Page], read: list[Page]) -> str:
+    head = ("list", "combinations", "pages", "p50 ms", "p99 ms", "slowest ms", "most rows read")
+    lines = []
+    for listed in every:
+        times = [page.milliseconds for page in timed if page.path == listed.path]
+        most = max(page.reading.rows for page in read if page.path == listed.path)
+        figures = (percentile(times, 0.5), percentile(times, 0.99), max(times))
+        shown = (f"{value:.1f}" for value in figures)
+        lines.append((listed.path, f"{len(listed.queries):,}", f"{len(times):,}", *shown, f"{most:,}"))
+    slowest = sorted(timed, key=lambda page: -page.milliseconds)[:SHOWN]
+    scans = sorted({scan for page in read for scan in page.reading.scans})
+    return "\n\n".join(
+        (
+            f"{measured_on()} {rows:,} transactions, beside a tenant with as many.",
+            table(head, lines),
+            table(
+                ("slowest pages", "rows", "ms"),
+                [
+                    (f"`{page.path}` {page.named}", str(page.rows), f"{page.milliseconds:.1f}")
+                    for page in slowest
+                ],
+            ),
+            f"Scans in the plans: {', '.join(scans)}.",
+        )
+    )
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str]) -> int:
     """Run it; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.filters", description=__doc__)
     parser.add_argument("--rows", type=count, default=ROWS, help=f"transactions of each tenant [{ROWS}]")
-    rows = parser.parse_args(arguments).rows
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put the report between its marks there")
+    options = parser.parse_args(arguments)
     try:
+        if options.into is not None:
+            check_marks(options.into, [MARK])
         with TemporaryDirectory(prefix="stanchion-filters-") as folder:
-            asyncio.run(run(Path(folder), rows))
-    except (ChildError, StanchionError) as failure:
+            report, faults = asyncio.run(run(Path(folder), options.rows))
+    except (ChildError, StanchionError, NoMarksError) as failure:
         print(f"loadtests.filters: {failure}", file=sys.stderr)
         return 1
-    return 0
+    print(report)
+    if options.into is not None:
+        insert(options.into, MARK, report)
+    for fault in faults:
+        print(f"loadtests.filters: {fault}", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from loadtests.holds import holds_series
 from loadtests.options import count, positive
 from loadtests.relived import relived_series
 from loadtests.reports.grown import Grown, Point, Series
-from loadtests.reports.publish import FOLDER, insert, write
+from loadtests.reports.publish import FOLDER, NoMarksError, check_marks, insert_found, write
 
 CARDS: Final = (1_000, 10_000, 100_000, 1_000_000)
 HISTORY: Final = (0, 1_000, 10_000, 100_000)
@@ -91,7 +91,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="for growth.md, .json, .html [var/bench]",
     )
     parser.add_argument(
-        "--into", type=Path, metavar="FILE", help="put the text between the marks of this document, too"
+        "--into",
+        type=Path,
+        metavar="FILE",
+        help="put the text between the marks of this document, too: the report of a run of all series, and "
+        "each series between marks of its own",
     )
     return parser.parse_args(given)
 
@@ -303,6 +307,12 @@ def main() -> None:
         raise SystemExit(
             f"growth: no such series: {', '.join(sorted(unknown))}; known are {', '.join(SERIES)}"
         )
+    whole = set(SERIES) <= set(options.only.split(","))
+    if options.into is not None:
+        try:
+            check_marks(options.into, ("growth", *(f"growth-{name}" for name in SERIES)))
+        except NoMarksError as wrong:
+            raise SystemExit(f"growth: {wrong}") from None
     with TemporaryDirectory(prefix="stanchion-bench-") as folder:
         try:
             grown = asyncio.run(run(options, Path(folder)))
@@ -312,7 +322,7 @@ def main() -> None:
     files = write(options.report, "growth", grown.text(), grown.json(), grown.page())
     _say(f"Written: {', '.join(map(str, files))}")
     if options.into is not None:
-        insert(options.into, "growth", grown.text())
+        insert_found(options.into, grown.sections() | {"growth": grown.text() if whole else ""})
     if grown.failures:
         raise SystemExit(f"growth: {'; '.join(grown.failures)}")
 

@@ -7,9 +7,11 @@ the machine's speed affects all of them.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -27,9 +29,13 @@ from engine.rules.model import Condition, Rule, Velocity
 from engine.rules.velocity import History
 from loadtests.figures import percentile
 from loadtests.holds import CURRENCY, NOW_MS, new_id
+from loadtests.options import positive
+from loadtests.reports.publish import NoMarksError, check_marks, insert
+from loadtests.reports.text import measured_on, table
 
 RULES: Final = 20
 SLICES: Final = 20
+MARK: Final = "rules"
 TARGET_MICROSECONDS: Final = 15
 """The most that ``RULES`` rules of four conditions may add to a decision."""
 HOLDING: Final = (
@@ -171,7 +177,34 @@ def _sale(card_id: str) -> Authorize:
     )
 
 
+def report(found: Iterable[tuple[str, float, float]]) -> str:
+    """The table, and the verdict on the target."""
+    rows = [(name, f"{cost:.1f}", f"{added:+.1f}") for name, cost, added in found]
+    worst = max((float(added) for _, _, added in rows[1:]), default=0.0)
+    reached = "reached" if worst <= TARGET_MICROSECONDS else "missed"
+    target = f"- target: {RULES} rules of four conditions add at most {TARGET_MICROSECONDS} µs, {reached}"
+    head = ("card with", "CPU of a decision, µs", "added, µs")
+    return f"{measured_on()}\n\n{table(head, rows)}\n\n{target}"
+
+
+def main(arguments: list[str]) -> int:
+    """Run it; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.rules", description=__doc__)
+    parser.add_argument("--seconds", type=positive, default=3.0, help="of each variant [%(default)s]")
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put the report between its marks there")
+    options = parser.parse_args(arguments)
+    try:
+        if options.into is not None:
+            check_marks(options.into, [MARK])
+    except NoMarksError as wrong:
+        print(f"loadtests.rules: {wrong}", file=sys.stderr)
+        return 1
+    text = report(measure(variants(), options.seconds))
+    print(text)
+    if options.into is not None:
+        insert(options.into, MARK, text)
+    return 0
+
+
 if __name__ == "__main__":
-    each_seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
-    for name, cost, added in measure(variants(), each_seconds):
-        print(f"{name:45} {cost:7.1f} us a decision, {added:+7.1f} us")
+    sys.exit(main(sys.argv[1:]))

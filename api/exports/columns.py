@@ -172,6 +172,18 @@ COPY_OPTIONS: Final[dict[Format, dict[str, object]]] = {
 """Options of COPY, by the names that the driver gives them."""
 
 
+def planner_settings(kind: ExportKind) -> dict[str, str]:
+    """Session settings with which PostgreSQL streams the rows, in the order of an index.
+
+    Otherwise it would join whole tables, those of other tenants included, by hashes that spill to temporary
+    files, and use further processors: a large export must not disturb decisions. Ledger entries have no
+    tenant; those of the tenant's accounts are found by index and sorted, in temporary files of about the
+    export's size.
+    """
+    settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "max_parallel_workers_per_gather": "0"}
+    return settings if kind == "ledger_entries" else settings | {"enable_sort": "off"}
+
+
 def statement(kind: ExportKind, format_: Format) -> str:
     """The query whose rows COPY writes."""
     if format_ == "csv":

@@ -7,8 +7,9 @@ bounded, whatever the size of the export.
 The tenant with the fewest exports begun in the last hour comes first, so that no tenant waits behind all
 exports of another one.
 
-A server takes an export for ``EXPORT_LEASE_SECONDS`` and extends the lease with each row. When a server ends,
-another one starts the export over with the next attempt; a server that lost its lease can write nothing more.
+A server takes an export for ``EXPORT_LEASE_SECONDS`` and extends the lease while it writes, also while
+PostgreSQL prepares the first row. When a server ends, another one starts the export over with the next
+attempt; a server that lost its lease can write nothing more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import asyncpg
@@ -25,7 +28,7 @@ import structlog
 from actors.periodic import PeriodicTask
 from actors.primary import connect
 from api.database.pool import connected, fetch_row, session
-from api.exports.columns import COPY_OPTIONS, ExportKind, Format, statement
+from api.exports.columns import COPY_OPTIONS, ExportKind, Format, planner_settings, statement
 from api.exports.content import GZIP_WINDOW
 from api.http.faults import CONNECTION_FAILURES
 from api.services import Services
@@ -44,6 +47,8 @@ from engine.limits import (
 )
 
 CONNECT_SECONDS: Final = 10.0
+KEEP_SECONDS: Final = EXPORT_LEASE_SECONDS / 5
+"""Interval between extensions of a lease."""
 COMPRESSION_LEVEL: Final = 1
 """The fastest: about 100 MB a second on one core."""
 _LEASE: Final = f"now() + interval '{EXPORT_LEASE_SECONDS} seconds'"
@@ -67,6 +72,7 @@ _PROGRESS: Final = f"""
     INSERT INTO export_chunks (export_id, attempt, number, data) SELECT id, $2, $3, $4 FROM fenced
     RETURNING 1
 """
+_EXTEND: Final = f"UPDATE exports SET lease_until = {_LEASE} WHERE {_FENCE} RETURNING 1"
 _COMPLETE: Final = f"""
     UPDATE exports SET state = 'completed', completed_at = $3, rows = $4, sha256 = $5, lease_until = NULL
     WHERE {_FENCE}
@@ -138,7 +144,7 @@ async def _outcome(services: Services, export: Export) -> str | None:
     if export.attempt > EXPORT_ATTEMPTS_MAX:
         return "interrupted"
     try:
-        async with asyncio.timeout(EXPORT_SECONDS_MAX) as limit:
+        async with asyncio.timeout(EXPORT_SECONDS_MAX) as limit, _kept(services, export):
             await _write(services, export)
     except _LeaseLostError:
         _log.info("export_lease_lost", export=export.id)
@@ -163,13 +169,36 @@ async def _fail(services: Services, export: Export, failure: str) -> None:
         await connection.execute(_CLEAR, export.id)
 
 
+@asynccontextmanager
+async def _kept(services: Services, export: Export) -> AsyncIterator[None]:
+    """Extend the lease during the block."""
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(KEEP_SECONDS)
+            # The next extension, or the next row, tries again.
+            with suppress(*CONNECTION_FAILURES):
+                await fetch_row(services.pool, _EXTEND, export.id, export.attempt)
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
 async def _write(services: Services, export: Export) -> None:
     async with connected(services.pool) as connection:
         await connection.execute(_CLEAR, export.id)
-    settings = session(EXPORT_SECONDS_MAX * 1000) | {
-        "application_name": "stanchion-export",
-        "idle_in_transaction_session_timeout": "0",
-    }
+    settings = (
+        session(EXPORT_SECONDS_MAX * 1000)
+        | planner_settings(export.kind)
+        | {
+            "application_name": "stanchion-export",
+            "idle_in_transaction_session_timeout": "0",
+        }
+    )
     reader = await connect(services.settings.database_dsn, "stanchion-export", CONNECT_SECONDS, settings)
     try:
         await _copy(services, export, reader)

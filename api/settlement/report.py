@@ -1,7 +1,8 @@
 """The settlement report of one programme and day, from the ledger and the transactions.
 
-What was presented, refunded and charged comes from the entries of the programme's settlement account, so the
-report's net amount is the change of that account. The audit compares both. Amounts in minor units.
+What was presented and refunded comes from the entries of the programme's settlement account, so the report's
+net amount is the change of that account. The audit compares both. Fees are entries of its funding source.
+Amounts in minor units.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from engine.limits import PAGE_CLOCK_SLACK_MS
 
 POSTED: Final = """
     SELECT e.account_id, e.occurred_at, e.currency, c.network,
-        CASE WHEN e.authorization_id IS NULL THEN 'fees' WHEN t.kind = 'refund' THEN 'refunded'
-            ELSE 'presented' END AS part,
+        CASE WHEN t.kind = 'refund' THEN 'refunded' ELSE 'presented' END AS part,
         CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END AS amount_minor
     FROM ledger_entries e LEFT JOIN transactions t ON t.id = e.authorization_id
     LEFT JOIN cards c ON c.id = t.card_id
@@ -31,6 +31,18 @@ _POSTED_OF_DAY: Final = f"""
         WHERE e.account_id = $1::uuid AND e.id >= $2::uuid AND e.id < $3::uuid
             AND e.occurred_at >= $4 AND e.occurred_at < $5) posted
     GROUP BY network, currency, part
+"""
+# The first join finds the entry of a fee, the second one that of its reversal.
+_FEES_OF_DAY: Final = """
+    SELECT c.network, e.currency, 'fees' AS part, count(*) AS count,
+        sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END)::bigint
+            AS amount_minor
+    FROM ledger_entries e LEFT JOIN transfers t ON t.id = e.transfer_id
+    LEFT JOIN transfers r ON r.reversal_id = e.transfer_id
+    JOIN cards c ON c.id = coalesce(t.card_id, r.card_id)
+    WHERE e.account_id = $1::uuid AND e.id >= $2::uuid AND e.id < $3::uuid
+        AND e.occurred_at >= $4 AND e.occurred_at < $5 AND coalesce(t.kind, r.kind) = 'fee'
+    GROUP BY c.network, e.currency
 """
 # The codes come first, so that each range of the index holds the programme's rows of the window alone.
 _AUTHORIZED: Final = """
@@ -72,7 +84,7 @@ class Line(msgspec.Struct):
     @property
     def net_minor(self) -> int:
         """The amount that the programme owes the network for the day."""
-        return self.presented.amount_minor - self.refunded.amount_minor + self.fees.amount_minor
+        return self.presented.amount_minor - self.refunded.amount_minor
 
 
 def window_of(date: str, timezone: str) -> tuple[datetime, datetime]:
@@ -83,7 +95,7 @@ def window_of(date: str, timezone: str) -> tuple[datetime, datetime]:
 
 
 async def lines_of(connection: Any, programme_id: str, window: tuple[datetime, datetime]) -> list[Line]:
-    """The lines of the report, by network and currency. Both statements see one snapshot if ``connection`` is
+    """The lines of the report, by network and currency. All statements see one snapshot if ``connection`` is
     in a repeatable-read transaction."""
     ids = (
         first_id_at(max(0, to_ms(window[0]) - PAGE_CLOCK_SLACK_MS)),
@@ -91,6 +103,7 @@ async def lines_of(connection: Any, programme_id: str, window: tuple[datetime, d
     )
     settlement = derive(programme_id, Derived.SETTLEMENT)
     rows = await connection.fetch(_POSTED_OF_DAY, settlement, *ids, *window)
+    rows += await connection.fetch(_FEES_OF_DAY, derive(programme_id, Derived.FUNDING_SOURCE), *ids, *window)
     rows += await connection.fetch(_AUTHORIZED, programme_id, *ids, *window)
     lines: dict[tuple[str, str], Line] = {}
     for row in rows:

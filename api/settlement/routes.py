@@ -54,9 +54,10 @@ class LineView(View):
     refunded: PartView
     """Ledger entries of refunds, less those that were reversed."""
     fees: PartView
-    """Ledger entries of the settlement account that belong to no transaction."""
+    """Ledger entries of transfers of the kind `fee`, less those that were reversed. They are between cards
+    and the funding source, so they are not part of `net`."""
     net: ShownAmount
-    """`presented` − `refunded` + `fees`: the change of the programme's settlement account."""
+    """`presented` − `refunded`: the change of the programme's settlement account."""
 
 
 class SettlementReportView(View):

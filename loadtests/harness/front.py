@@ -46,8 +46,8 @@ def address_of(run: Mapping[str, Any]) -> Address:
 
 
 def dsn_of(var_dir: Path) -> str:
-    """The address of the installation's database."""
-    return str(json.loads((var_dir / "servers.json").read_bytes())["database_url"])
+    """The address of the installation's database, as the owner of its tables: other roles may not vacuum."""
+    return str(json.loads((var_dir / "servers.json").read_bytes())["migrations_database_url"])
 
 
 def labels_of(processes: Mapping[str, int], supervisor: int) -> dict[int, str]:

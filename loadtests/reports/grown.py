@@ -9,7 +9,7 @@ import msgspec
 from loadtests.figures import Slice
 from loadtests.reports.page import document, markdown
 from loadtests.reports.plots import lines
-from loadtests.reports.text import table
+from loadtests.reports.text import measured_on, table
 
 COST_TARGET: Final = 1.15
 """Allowed cost of a decision at the largest size, relative to the cost at the smallest."""
@@ -91,6 +91,16 @@ class Grown(msgspec.Struct, kw_only=True):
             blocks.append(self._verdicts())
         return "\n\n".join((*blocks, ""))
 
+    def sections(self) -> dict[str, str]:
+        """Each series of decisions as a section of a document, ``growth-NAME``: its points and its growth."""
+        measured = [each for each in self.series if not each.unit]
+        return {
+            f"growth-{each.name}": "\n\n".join(
+                (measured_on(), _decisions(each), table(_VERDICTS, _verdict(each)))
+            )
+            for each in measured
+        }
+
     def page(self) -> str:
         """The report as an HTML page with a line plot for each series."""
         parts = []
@@ -111,19 +121,25 @@ class Grown(msgspec.Struct, kw_only=True):
         return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
     def _verdicts(self) -> str:
-        rows = []
-        for each in self.series:
-            if each.growth is not None and not each.unit:
-                target = f"≤ {COST_TARGET:g}" if each.name in JUDGED else ""
-                reached = "" if not target else "reached" if each.growth <= COST_TARGET else "missed"
-                last, first = each.points[-1].size, each.points[0].size
-                about = f"{each.name}: cost at {last:,} ÷ at {first:,}"
-                rows.append((about, target, f"{each.growth:.2f}", reached))
+        rows = [row for each in self.series for row in _verdict(each)]
         for size, found in self.bytes_per_active_card.items():
             reached = "reached" if found <= BYTES_TARGET else "missed"
             about = f"bytes of memory for each active card, of {int(size):,}"
             rows.append((about, f"≤ {BYTES_TARGET:,}", f"{found:,.0f}", reached))
-        return table(("growth", "target", "found", ""), rows)
+        return table(_VERDICTS, rows)
+
+
+_VERDICTS: Final = ("growth", "target", "found", "")
+
+
+def _verdict(series: Series) -> list[tuple[str, str, str, str]]:
+    """The growth of a series of decisions, if it has more than one point."""
+    if series.growth is None or series.unit:
+        return []
+    target = f"≤ {COST_TARGET:g}" if series.name in JUDGED else ""
+    reached = "" if not target else "reached" if series.growth <= COST_TARGET else "missed"
+    last, first = series.points[-1].size, series.points[0].size
+    return [(f"{series.name}: cost at {last:,} ÷ at {first:,}", target, f"{series.growth:.2f}", reached)]
 
 
 def _decisions(series: Series) -> str:

@@ -1,4 +1,5 @@
-"""Figures to plan with, from one run: where rivals are ahead, the capacity of a machine, the cost of a rate.
+"""Figures to plan with, from one run: where rivals are ahead, the capacity of a machine, the cost of a rate,
+decisions beside back-tests.
 
 Processor time between the measured rates has a bound: as the rate rises, the cost of one decision only falls
 (group commits grow) and the sum of all costs only rises. So below saturation a decision costs at most as much
@@ -21,6 +22,9 @@ from loadtests.reports.text import table
 BUSY: Final = "wire"
 PACED: Final = "wire-open"
 PACED_PER_SECOND: Final = 500.0
+BESIDE: Final = "backtest"
+BESIDE_P99_MS_MAX: Final = 25.0
+"""Target for decisions at the paced rate beside back-tests."""
 SHOWN: Final = ("wire", "wire-open", "life", "rest", "rest-few", "rest-open")
 RATES: Final = (1, 100, 5_000)
 FREE_SHARE: Final = 0.5
@@ -85,7 +89,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 def planning(report: BenchReport) -> dict[str, str]:
     """The sections by the name of their marks; a section is empty if the run has not measured it."""
     inputs = inputs_of(report)
-    sections = {"ahead": ahead(report), "capacity": capacity(report)}
+    sections = {"ahead": ahead(report), "capacity": capacity(report), "beside": beside(report)}
     sections["cost"] = "" if inputs is None else cost(inputs)
     about = {name: report.machine.get(name, "") for name in ("day", "cpu", "python")}
     origin = f"Measured on {about['day']}: {about['cpu']}; Python {about['python']}."
@@ -151,7 +155,10 @@ def _cost_row(inputs: Inputs, rate: float) -> tuple[str, ...]:
 
 
 def capacity(report: BenchReport) -> str:
-    """Each workload's rate, cost and bytes; and the rate at which one process of each part is full."""
+    """Each workload's rate, cost and bytes; and the rate at which one process of each part is full. Empty for
+    a run of some other workloads."""
+    if BUSY not in report.summary:
+        return ""
     rows = [
         (report.titles[name], *_capacity_of(report.summary[name][OURS]))
         for name in SHOWN
@@ -183,6 +190,20 @@ def _limits(found: Slice | None) -> str:
     ]
     head = ("part, over ISO 8583", "µs for each decision", "decisions/s that fill one core")
     return table(head, rows) if rows else ""
+
+
+def beside(report: BenchReport) -> str:
+    """Decisions at the paced rate alone and beside back-tests. Empty unless both were measured."""
+    alone, busy = (report.summary.get(name, {}).get(OURS) for name in (PACED, BESIDE))
+    if alone is None or busy is None:
+        return ""
+    rows = [
+        (report.titles[name], f"{each.decisions_per_second:,.0f}", f"{each.p50_ms:.1f}", f"{each.p99_ms:.1f}")
+        for name, each in ((PACED, alone), (BESIDE, busy))
+    ]
+    reached = "reached" if busy.p99_ms <= BESIDE_P99_MS_MAX else "missed"
+    target = f"- target: p99 ≤ {BESIDE_P99_MS_MAX:g} ms beside back-tests, {reached}"
+    return f"{table(('workload', 'decisions/s', 'p50 ms', 'p99 ms'), rows)}\n\n{target}"
 
 
 def ahead(report: BenchReport) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -14,3 +16,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     ]
     rule = "|".join("-" * (width + 2) for width in widths)
     return "\n".join((f"| {drawn[0]} |", f"|{rule}|", *(f"| {line} |" for line in drawn[1:])))
+
+
+def measured_on() -> str:
+    """The date, and how busy the machine is: the first line of a report."""
+    load, cores = os.getloadavg()[1], os.cpu_count() or 1
+    shared = ", shared with other work" if load > cores else ""
+    return f"Measured on {datetime.now(UTC):%Y-%m-%d} on {cores} cores{shared}; load average {load:.1f}."

@@ -15,7 +15,7 @@ SETTLEMENT: Final = f"""
             SELECT posted.account_id, (posted.occurred_at AT TIME ZONE 'UTC')::date AS day,
                 posted.amount_minor, false AS on_card
             FROM ({POSTED}) posted JOIN accounts a ON a.id = posted.account_id AND a.kind = 'settlement'
-            WHERE posted.part = 'fees' OR posted.network IS NOT NULL
+            WHERE posted.network IS NOT NULL
             UNION ALL
             -- The other entries of the same transfers.
             SELECT s.account_id, (s.occurred_at AT TIME ZONE 'UTC')::date,
@@ -26,4 +26,4 @@ SETTLEMENT: Final = f"""
     ) days
 """
 """For each settlement account and day: the sums of the report, and those of the other sides of its
-transfers. An entry without a network is in no line of the report, unless it is a fee."""
+transfers. An entry without a network belongs to no transaction; there are none."""

@@ -49,7 +49,7 @@ class SettlementPart(TypedDict):
 
 
 class SettlementLine(TypedDict):
-    """The amounts of one network and currency; ``net`` is ``presented`` - ``refunded`` + ``fees``."""
+    """The amounts of one network and currency; ``net`` is ``presented`` - ``refunded``."""
 
     network: str | None
     currency: str
