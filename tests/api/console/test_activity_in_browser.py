@@ -3,7 +3,6 @@ in light and dark."""
 
 from __future__ import annotations
 
-
 import pytest
 from playwright.async_api import ViewportSize, expect
 

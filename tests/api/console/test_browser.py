@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from playwright.async_api import Page, expect
 
 from tests.support.api.driver import Caller

@@ -3,7 +3,6 @@ keyboard, on a phone and a screen, in light and dark."""
 
 from __future__ import annotations
 
-
 from playwright.async_api import Page, ViewportSize, expect
 
 from tests.support.api.console.pages import check_page, sign_in_as

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from playwright.async_api import expect
 

@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by Playwright: one for all tests of a session, with a context for each test."""
+"""The system's Chromium, driven by Playwright: one for a session, with a context for each test."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ async def _browser_with(profile: Path) -> AsyncIterator[BrowserContext]:
 
 @asynccontextmanager
 async def browser(profile: Path | None = None) -> AsyncIterator[Visit]:
-    """An empty tab of a phone's size in the shared browser. With ``profile``, in a new browser that leaves its
-    user data in that folder."""
+    """An empty tab of a phone's size in the shared browser. With ``profile``, in a new browser that leaves
+    its user data in that folder."""
     assert chromium() is not None, "Chromium is not installed"
     async with _browser_with(profile) if profile else _shared.context() as context:
         context.set_default_timeout(MILLISECONDS_MAX)
