@@ -52,10 +52,10 @@ run: $(VENV)/.runtime ## start everything: API :8000, vision host :8001, ISO 858
 demo: $(VENV)/.runtime ## walk through the life of a card with a live commentary; KEEP=1: a day of traffic in an installation that keeps running
 	@exec $(BIN)/stanchion demo $(if $(KEEP),--keep)
 
-# Two workers, each with its own servers. The tests of a file share them, so they stay on one worker; only one worker starts
-# an installation (tests/order.py).
+# Three workers, each with its own servers: many tests wait for processes, so two would leave two cores idle. The tests of
+# a file share servers, so they stay on one worker; one worker runs all tests of the installation (tests/order.py).
 test: $(VENV)/.dev ## run all tests, import contracts included
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 coverage: $(VENV)/.dev ## the engine's tests with branch coverage; fails below 98 % (a minute more than without)
 	@$(BIN)/python -m coverage run -m pytest -q tests/engine

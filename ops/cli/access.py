@@ -14,13 +14,9 @@ import typer
 from actors.vault import Vault
 from engine.scopes import MODES, REVEAL, SCOPES
 from ops.cli.options import Mode, Var, one_of, read_settings
-from ops.database.clients import ClientCredentials, create_client, revoke_client
-from ops.database.key_check import check_master_key
-from ops.database.migrate import migrate as bring_up_to_date
+from ops.database.local_owner import LOCAL_EMAIL
 from ops.database.operator_acts import on_installation, operator_of, record_alone
 from ops.database.operator_connection import connect_operator
-from ops.database.users import LOCAL_EMAIL, NewUser
-from ops.database.users import create_user as make_user
 from ops.supervision.installation import database
 
 app = typer.Typer()
@@ -73,6 +69,10 @@ def create(
     var: Var = None,
 ) -> None:
     """Create an API client and print it as JSON; its secret is shown only this once."""
+    from ops.database.clients import ClientCredentials, create_client
+    from ops.database.key_check import check_master_key
+    from ops.database.migrate import migrate as bring_up_to_date
+
     settings = read_settings(var)
     with database(settings) as dsn:
         vault = Vault.from_settings(settings)
@@ -106,6 +106,8 @@ def revoke(
     var: Var = None,
 ) -> None:
     """Revoke an API client for ever, with all its tokens; the last owner of a tenant, too."""
+    from ops.database.clients import revoke_client
+
     settings = read_settings(var)
     with database(settings) as dsn:
         has_owner = asyncio.run(revoke_client(dsn, client_id, operator_of(settings)))
@@ -142,6 +144,8 @@ def create_user(
 ) -> None:
     """Create a user and print the invitation: a link that sets a password, once, within seven days."""
     from ops.commands.sign_in import base_of
+    from ops.database.users import NewUser
+    from ops.database.users import create_user as make_user
 
     settings = read_settings(var)
     user = NewUser(tenant, email, name, role, tuple(mode or MODES), reveal)

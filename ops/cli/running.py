@@ -6,24 +6,19 @@ import asyncio
 import os
 import sys
 from functools import partial
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from actors.cluster.environment import prepare
-from actors.placement import ProcessSpec
-from actors.release import check_release
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.cli.options import Var, read_settings, record
-from ops.database import process_role
-from ops.database.migrate import migrate as bring_up_to_date
-from ops.database.migrate import waiting
 from ops.database.operator_acts import on_installation, operator_of, record_alone
 from ops.supervision.installation import RUN_FILE, database
-from ops.supervision.up import MakeProcessGroup, ProcessGroup
-from ops.supervision.up import up as run_installation
-from stanchion import __version__
+
+if TYPE_CHECKING:
+    from ops.supervision.up import MakeProcessGroup, ProcessGroup
 
 API_FACTORY: Final = "api.serving:ApiRole"
 SUPERVISOR: Final = "supervisor"
@@ -48,6 +43,8 @@ def up(
     ] = None,
 ) -> None:
     """Start everything, and serve until Ctrl-C or SIGTERM."""
+    from ops.supervision.up import up as run_installation
+
     if ports not in (None, "auto"):
         raise typer.BadParameter("must be `auto`", param_hint="--ports")
     overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
@@ -65,6 +62,7 @@ def _load_actors() -> MakeProcessGroup:
     from actors.boot import processes
     from actors.cluster.supervisor import ClusterSupervisor
     from actors.cluster.title import set_title, title_of
+    from actors.placement import ProcessSpec
 
     def supervisor(settings: Settings) -> ProcessGroup:
         set_title(title_of(SUPERVISOR))
@@ -81,6 +79,7 @@ def _load_actors() -> MakeProcessGroup:
 @app.command()
 def restart(var: Var = None) -> None:
     """Replace all processes of the running installation, one by one, while it serves."""
+    from actors.release import check_release
     from ops.supervision.control import restart as restart_installation
 
     settings = read_settings(var)
@@ -122,6 +121,10 @@ def migrate(
     var: Var = None,
 ) -> None:
     """Bring the database to this version of the code."""
+    from ops.database import process_role
+    from ops.database.migrate import migrate as bring_up_to_date
+    from ops.database.migrate import waiting
+
     settings = read_settings(var)
     keys = partial(Vault.from_settings, settings, make=False)
     with database(settings) as dsn:
@@ -185,4 +188,6 @@ def demo(
 @app.command()
 def version() -> None:
     """Print the version of this installation's code."""
+    from stanchion import __version__
+
     print(f"stanchion {__version__}")

@@ -9,8 +9,9 @@ from typing import Final
 
 from actors.settings import Settings
 from actors.vault import Vault
+from ops.database.local_owner import LOCAL_EMAIL
 from ops.database.operator_acts import operator_of
-from ops.database.users import LOCAL_EMAIL, LOCAL_OWNER
+from ops.database.users import LOCAL_OWNER
 from ops.database.users import sign_in_link as database_link
 from ops.supervision.installation import RUN_FILE, database
 

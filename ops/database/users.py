@@ -12,12 +12,9 @@ from api.users.links import Link, LinkPurpose, create_link
 from api.users.views import KIND
 from engine.scopes import MODES, ROLES
 from ops.database.clients import TENANT_NAME_CHARACTERS_MAX
+from ops.database.local_owner import LOCAL_EMAIL, LOCAL_NAME, LOCAL_TENANT
 from ops.database.operator_acts import OperatorAct, record
 from ops.database.operator_connection import connect_operator
-
-LOCAL_TENANT: Final = "demo"
-LOCAL_EMAIL: Final = "owner@localhost"
-LOCAL_NAME: Final = "Local owner"
 
 _TENANT: Final = "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
 _USER: Final = """

@@ -10,11 +10,6 @@ import signal
 from importlib.util import find_spec
 from pathlib import Path
 
-from redis import Redis
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-from redis.retry import Retry
-
 from ops.embedded.process import ServerError, ServerProcess, launched
 from ops.embedded.server import HOST, EmbeddedServer
 
@@ -57,6 +52,12 @@ class EmbeddedRedis(EmbeddedServer):
         )
 
     def _ready(self) -> bool:
+        # The import is slow, and few commands start a server.
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.exceptions import RedisError
+        from redis.retry import Retry
+
         with Redis.from_url(self.url, socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as client:
             try:
                 return bool(client.ping())

@@ -41,10 +41,11 @@ from engine.limits import SIGN_IN_LINK_MINUTES
 from ops.database import process_role
 from ops.database.clients import ClientCredentials, ensure_demo_clients
 from ops.database.key_check import KeyCheckError, check_master_key
+from ops.database.local_owner import LOCAL_EMAIL
 from ops.database.migrate import applied_line, migrate
 from ops.database.operator_acts import on_installation, operator_of, record_alone
 from ops.database.operator_connection import connect_operator
-from ops.database.users import LOCAL_EMAIL, LOCAL_OWNER, sign_in_link
+from ops.database.users import LOCAL_OWNER, sign_in_link
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports

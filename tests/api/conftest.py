@@ -21,16 +21,32 @@ from tests.conftest import PostgresServer
 from tests.support.api.driver import Caller
 from tests.support.api.event_schemas import faults_of_all
 from tests.support.api.stack import Installation, installation
+from tests.support.api.vision.browser import shared_browser
 
 _numbers = count(1)
 
 
+SHARED_LOOP = pytest.mark.asyncio(loop_scope="session")
+
+
+def is_ours(item: pytest.Item) -> bool:
+    """Whether the item is an asynchronous test of this folder."""
+    ours = item.path.is_relative_to(Path(__file__).parent)
+    return ours and inspect.iscoroutinefunction(getattr(item, "function", None))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Mark the tests before pytest-asyncio chooses the scope of their loop's factory: with a factory for each
+    test, the loop and the shared installation would end after each test."""
+    if is_ours(metafunc.definition):
+        metafunc.definition.add_marker(SHARED_LOOP, append=False)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the asynchronous tests of this folder in the event loop of the shared installation."""
-    for item in items:
-        ours = item.path.is_relative_to(Path(__file__).parent)
-        if ours and inspect.iscoroutinefunction(getattr(item, "function", None)):
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    for item in filter(is_ours, items):
+        item.add_marker(SHARED_LOOP, append=False)
 
 
 @pytest.fixture(scope="session")
@@ -52,9 +68,10 @@ def shared_settings(
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def running(shared_settings: Settings) -> AsyncIterator[Installation]:
-    """The shared installation."""
+    """The shared installation. The tests' browser, if they start one, ends before it."""
     async with installation(shared_settings, Vault.from_settings(shared_settings)) as started:
-        yield started
+        async with shared_browser():
+            yield started
         # All events that the tests published fit the schemas of the catalogue.
         assert await faults_of_all(started.services.pool) == []
 

@@ -3,8 +3,6 @@ in light and dark."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.async_api import ViewportSize, expect
 
@@ -23,13 +21,13 @@ if chromium():
 
     @pytest.mark.timeout(300)
     async def test_people_follow_decisions_by_keyboard(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str
     ) -> None:
         me = await person(running, tenant, role="admin")
         card = await acme.funded_card()
         await acme.spend(card, "12.00", merchant_name="First")
         await acme.spend(card, "450.00")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page, console = visit.page, f"{address}/console"
             await page.set_viewport_size(DESK)
             await sign_in_as(page, address, me)
@@ -69,12 +67,12 @@ if chromium():
 
     @pytest.mark.timeout(300)
     async def test_people_understand_a_transaction_by_keyboard(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str
     ) -> None:
         me = await person(running, tenant, role="admin")
         await acme.endpoint()
         await acme.spend(await acme.funded_card(), "12.00", merchant_name="First")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.set_viewport_size(DESK)
             await sign_in_as(page, address, me)
@@ -94,12 +92,10 @@ if chromium():
             assert visit.messages == []
 
     @pytest.mark.timeout(300)
-    async def test_people_act_on_a_card_by_keyboard(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
-    ) -> None:
+    async def test_people_act_on_a_card_by_keyboard(running: Installation, acme: Caller, tenant: str) -> None:
         me = await person(running, tenant, role="admin", reveal=True)
         card = await acme.funded_card(controls=[{"kind": "per_day_amount_cap", "amount": "500.00"}])
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page, of_card = visit.page, f"{address}/console/cards/{card['id']}"
             await page.set_viewport_size(DESK)
             await sign_in_as(page, address, me)
@@ -125,10 +121,10 @@ if chromium():
 
     @pytest.mark.timeout(300)
     async def test_lists_and_pages_of_accounts_and_cardholders_are_accessible(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str
     ) -> None:
         me, card = await person(running, tenant, role="admin"), await acme.funded_card()
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             await visit.page.set_viewport_size(DESK)
             await sign_in_as(visit.page, address, me)
             for name, path in (

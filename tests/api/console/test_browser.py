@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Page, expect
 
 from tests.support.api.driver import Caller
@@ -25,18 +23,14 @@ async def opened(page: Page, address: str, caller: Caller) -> None:
 
 if chromium():
 
-    async def test_ended_session_leads_to_the_sign_in_form(
-        running: Installation, acme: Caller, tmp_path: Path
-    ) -> None:
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+    async def test_ended_session_leads_to_the_sign_in_form(running: Installation, acme: Caller) -> None:
+        async with served(running.app) as address, browser() as visit:
             await opened(visit.page, address, acme)
             await visit.page.context.clear_cookies()
             await visit.page.get_by_label("E-mail address").wait_for()
 
-    async def test_documentation_works_under_its_content_policy(
-        running: Installation, tmp_path: Path
-    ) -> None:
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+    async def test_documentation_works_under_its_content_policy(running: Installation) -> None:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.goto(f"{address}/docs")
             await page.goto(f"{address}/docs/reference")

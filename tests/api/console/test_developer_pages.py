@@ -3,8 +3,6 @@ keyboard, on a phone and a screen, in light and dark."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from playwright.async_api import Page, ViewportSize, expect
 
 from tests.support.api.console.pages import check_page, sign_in_as
@@ -36,10 +34,10 @@ async def in_review(owner: Caller) -> str:
 if chromium():
 
     async def test_webhooks_and_events_work_by_keyboard_in_every_form(
-        running: Installation, tenant: str, tmp_path: Path
+        running: Installation, tenant: str
     ) -> None:
         owner = await running.caller(tenant, role="owner")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.set_viewport_size(DESK)
             await sign_in_as(page, address, await person(running, tenant))
@@ -69,11 +67,11 @@ if chromium():
             assert visit.messages == []
 
     async def test_reviews_clients_and_audit_log_work_by_keyboard_in_every_form(
-        running: Installation, tenant: str, tmp_path: Path
+        running: Installation, tenant: str
     ) -> None:
         owner = await running.caller(tenant, role="owner")
         check = await in_review(owner)
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.set_viewport_size(DESK)
             await sign_in_as(page, address, await person(running, tenant))

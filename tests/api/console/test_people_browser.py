@@ -4,7 +4,6 @@ phone."""
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
@@ -21,14 +20,12 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 if chromium():
 
     @pytest.mark.timeout(300)
-    async def test_people_sign_in_and_manage_users(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
-    ) -> None:
+    async def test_people_sign_in_and_manage_users(running: Installation, acme: Caller, tenant: str) -> None:
         await acme.spend(await acme.funded_card(), "12.34", merchant_name="Blue Door Bakery")
         owner, invited = await person(running, tenant), await person(running, tenant, role="user")
         async with running.services.pool.acquire() as connection:
             link = await create_link(connection, running.services.vault, invited.id, "invitation")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.goto(f"{address}/")
             await check_page(page, "landing")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.async_api import expect
 
@@ -19,9 +17,7 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 if chromium():
 
     @pytest.mark.timeout(300)
-    async def test_pages_of_programmes_and_money(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
-    ) -> None:
+    async def test_pages_of_programmes_and_money(running: Installation, acme: Caller, tenant: str) -> None:
         card = await delegated_card(acme, policy())
         await acme.spend(card, "25.00", scenario="delegated_timeout")
         programme = f"/programmes/{card['programme_id']}"
@@ -33,7 +29,7 @@ if chromium():
             "ledger": f"/ledger?account_id={card['funding_account_id']}",
             "exports": "/exports",
         }
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.set_viewport_size({"width": 1280, "height": 900})
             await sign_in_as(page, address, await person(running, tenant))

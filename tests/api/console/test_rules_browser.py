@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,12 +47,12 @@ if chromium():
 
     @pytest.mark.timeout(300)
     async def test_rule_and_its_backtest_by_keyboard(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
+        running: Installation, acme: Caller, tenant: str
     ) -> None:
         card = await acme.funded_card("100.00")
         await acme.spend(card, "80.00", mcc="7995")
         await acme.spend(card, "50.00")
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.set_viewport_size({"width": 1280, "height": 900})
             await sign_in_as(page, address, await person(running, tenant))
@@ -109,12 +108,10 @@ if chromium():
             # The browser reports the status of the refused form.
             assert [each for each in visit.messages if "400 (Bad Request)" not in each] == []
 
-    async def test_rule_is_edited_without_scripts(
-        running: Installation, acme: Caller, tenant: str, tmp_path: Path
-    ) -> None:
+    async def test_rule_is_edited_without_scripts(running: Installation, acme: Caller, tenant: str) -> None:
         card = await acme.funded_card("100.00")
         rule = await acme.post(RULES, rule_of("card", card["id"]))
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             await visit.page.route("**/*.js*", lambda route: route.abort())
             page = visit.page
             await page.set_viewport_size({"width": 1280, "height": 900})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from playwright.async_api import Page, Response, expect
 
@@ -39,10 +38,8 @@ def is_creation(answer: Response) -> bool:
 
 if chromium():
 
-    async def test_reference_is_searched_read_and_copied_by_keyboard(
-        running: Installation, tmp_path: Path
-    ) -> None:
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+    async def test_reference_is_searched_read_and_copied_by_keyboard(running: Installation) -> None:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
             await page.set_viewport_size(WIDE)  # type: ignore[arg-type]
@@ -77,16 +74,16 @@ if chromium():
             assert {url.startswith(address) for url in visit.addresses} == {True}
             assert visit.messages == []
 
-    async def test_reference_is_accessible_in_every_form(running: Installation, tmp_path: Path) -> None:
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+    async def test_reference_is_accessible_in_every_form(running: Installation) -> None:
+        async with served(running.app) as address, browser() as visit:
             await visit.page.goto(f"{address}/docs/reference")
             await check(visit.page)
             assert visit.messages == []
 
     async def test_requests_are_tried_with_one_sign_in_and_fresh_keys(
-        running: Installation, acme: Caller, tmp_path: Path
+        running: Installation, acme: Caller
     ) -> None:
-        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+        async with served(running.app) as address, browser() as visit:
             page = visit.page
             await page.goto(f"{address}/docs")
             await page.locator(".opblock").first.wait_for()

@@ -124,13 +124,13 @@ class InBrowser:
 
 
 @asynccontextmanager
-async def on_the_way(way: str, url: str, base_url: str, profile: Path) -> AsyncIterator[Applicant]:
+async def on_the_way(way: str, url: str, base_url: str) -> AsyncIterator[Applicant]:
     """Open ``url`` in one of the two ways."""
     if way == "requests":
         async with httpx2.AsyncClient(base_url=base_url) as http:
             yield ByHand(http, url)
         return
-    async with browser(profile) as visit:
+    async with browser() as visit:
         applicant = InBrowser(visit)
         await applicant.open(url)
         yield applicant
@@ -149,7 +149,7 @@ async def test_applicant_chooses_a_document_type_and_sends_two_pictures(
     picture.write_bytes(png(2400, 1200))
     async with served(create_app(running.services)) as base_url:
         url = session["url"].replace(running.services.settings.vision_address, base_url)
-        async with on_the_way(way, url, base_url, tmp_path / "profile") as person:
+        async with on_the_way(way, url, base_url) as person:
             assert await person.choices() == ["passport", "national_id"]
             await person.choose("passport")
             await person.choose("national_id")
@@ -171,13 +171,11 @@ async def test_applicant_chooses_a_document_type_and_sends_two_pictures(
     assert all(500 < row["bytes"] < 200_000 for row in kept)
 
 
-async def test_expired_link_shows_a_message(
-    running: Installation, acme: Caller, tmp_path: Path, way: str
-) -> None:
+async def test_expired_link_shows_a_message(running: Installation, acme: Caller, way: str) -> None:
     session = await open_session(acme)
     age = "UPDATE kyc_capture_sessions SET expires_at = now() WHERE id = $1"
     await running.services.pool.execute(age, session["id"])
     async with served(create_app(running.services)) as base_url:
         url = session["url"].replace(running.services.settings.vision_address, base_url)
-        async with on_the_way(way, url, base_url, tmp_path / "profile") as person:
+        async with on_the_way(way, url, base_url) as person:
             assert (await person.told()).startswith("This link has expired")

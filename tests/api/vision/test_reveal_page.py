@@ -22,7 +22,7 @@ from tests.api.kyc.test_canaries import dump, found_in
 from tests.api.vision.test_reveal import open_session, secrets_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
-from tests.support.api.vision.browser import LOCAL_FRAMES, MILLISECONDS_MAX, Visit, browser, chromium
+from tests.support.api.vision.browser import MILLISECONDS_MAX, Visit, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 
@@ -41,11 +41,11 @@ async def revealing(running: Installation, tenant: str) -> Caller:
 
 @asynccontextmanager
 async def opened_page(
-    running: Installation, revealing: Caller, card: Any, profile: Path, **fields: Any
+    running: Installation, revealing: Caller, card: Any, *, profile: Path | None = None, **fields: Any
 ) -> AsyncIterator[tuple[Visit, str]]:
     """A browser whose pages' timers stand still, and the address of a session of ``card`` on a served vision
     host."""
-    async with served(create_app(running.services)) as base_url, browser(profile, LOCAL_FRAMES) as visit:
+    async with served(create_app(running.services)) as base_url, browser(profile) as visit:
         await visit.page.clock.install(time=0)
         await visit.page.clock.pause_at(1_000)
         session = await open_session(revealing, card, **fields)
@@ -69,11 +69,11 @@ async def framed(visit: Visit, origin: str, url: str) -> FrameLocator:
 
 
 async def test_page_shows_copies_and_hides_the_card(
-    running: Installation, acme: Caller, revealing: Caller, tmp_path: Path, program: str
+    running: Installation, acme: Caller, revealing: Caller, program: str
 ) -> None:
     card = await acme.funded_card("1.00")
     pan, code = await secrets_of(running, card)
-    async with opened_page(running, revealing, card, tmp_path) as (visit, url):
+    async with opened_page(running, revealing, card) as (visit, url):
         page = visit.page
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await page.goto(url)
@@ -108,10 +108,8 @@ async def test_page_shows_copies_and_hides_the_card(
         await expect(page.locator("#status")).to_contain_text("already used")
 
 
-async def test_link_works_once(
-    running: Installation, acme: Caller, revealing: Caller, tmp_path: Path, program: str
-) -> None:
-    async with opened_page(running, revealing, await acme.funded_card("1.00"), tmp_path) as (visit, url):
+async def test_link_works_once(running: Installation, acme: Caller, revealing: Caller, program: str) -> None:
+    async with opened_page(running, revealing, await acme.funded_card("1.00")) as (visit, url):
         await visit.page.goto(url)
         await expect(values(visit.page)).to_have_count(3)
         again = await visit.page.context.new_page()
@@ -121,9 +119,9 @@ async def test_link_works_once(
 
 
 async def test_expired_link_shows_a_message(
-    running: Installation, acme: Caller, revealing: Caller, tmp_path: Path, program: str
+    running: Installation, acme: Caller, revealing: Caller, program: str
 ) -> None:
-    async with opened_page(running, revealing, await acme.funded_card("1.00"), tmp_path) as (visit, url):
+    async with opened_page(running, revealing, await acme.funded_card("1.00")) as (visit, url):
         age = "UPDATE reveal_sessions SET expires_at = now() WHERE id = $1"
         await running.services.pool.execute(age, url.partition("#")[0].rpartition("/")[2])
         await visit.page.goto(url)
@@ -131,11 +129,11 @@ async def test_expired_link_shows_a_message(
 
 
 async def test_frame_of_an_allowed_origin_shows_the_card(
-    running: Installation, acme: Caller, revealing: Caller, tmp_path: Path, program: str
+    running: Installation, acme: Caller, revealing: Caller, program: str
 ) -> None:
     card = await acme.funded_card("1.00")
     parents = [APP, "https://other.example.net"]
-    async with opened_page(running, revealing, card, tmp_path, parent_origins=parents) as (visit, url):
+    async with opened_page(running, revealing, card, parent_origins=parents) as (visit, url):
         frame = await framed(visit, APP, url)
         await expect(values(frame)).to_have_count(3)
         await frame.get_by_role("button", name="Copy card number").click()
@@ -144,10 +142,10 @@ async def test_frame_of_an_allowed_origin_shows_the_card(
 
 @pytest.mark.parametrize("parents", [[], [APP]])
 async def test_frame_of_a_foreign_origin_shows_nothing(
-    running: Installation, acme: Caller, revealing: Caller, tmp_path: Path, program: str, parents: list[str]
+    running: Installation, acme: Caller, revealing: Caller, program: str, parents: list[str]
 ) -> None:
     card = await acme.funded_card("1.00")
-    async with opened_page(running, revealing, card, tmp_path, parent_origins=parents) as (visit, url):
+    async with opened_page(running, revealing, card, parent_origins=parents) as (visit, url):
         async with visit.page.expect_event(
             "console", lambda message: "frame-ancestors" in message.text.lower()
         ):
@@ -172,7 +170,7 @@ async def test_card_number_stays_in_the_page(
     pan, _ = await secrets_of(running, card)
     grouped = " ".join(pan[start : start + 4] for start in range(0, 16, 4))
     profile = tmp_path / "profile"
-    async with opened_page(running, revealing, card, profile, parent_origins=[APP]) as (visit, url):
+    async with opened_page(running, revealing, card, profile=profile, parent_origins=[APP]) as (visit, url):
         frame = await framed(visit, APP, url)
         await expect(values(frame).first).to_have_text(grouped)
         token = url.partition("#")[2]

@@ -9,7 +9,7 @@ import re
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.commands.sign_in import link_of
-from ops.database.users import LOCAL_EMAIL
+from ops.database.local_owner import LOCAL_EMAIL
 
 LINK = r"/console/enter/[\w-]{43}"
 

@@ -8,7 +8,8 @@ import pytest
 from actors.settings import Settings
 from actors.vault import Vault
 from api.users.links import find_link
-from ops.database.users import LOCAL_EMAIL, LOCAL_OWNER, NewUser, UserError, create_user, sign_in_link
+from ops.database.local_owner import LOCAL_EMAIL
+from ops.database.users import LOCAL_OWNER, NewUser, UserError, create_user, sign_in_link
 
 ADA = NewUser("acme", "Ada@example.com", "Ada Lovelace")
 

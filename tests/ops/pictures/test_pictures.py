@@ -13,7 +13,8 @@ import pytest
 
 from actors.settings import Settings
 from actors.vault import Vault
-from ops.database.users import LOCAL_EMAIL, LOCAL_OWNER, LOCAL_TENANT, sign_in_link
+from ops.database.local_owner import LOCAL_EMAIL, LOCAL_TENANT
+from ops.database.users import LOCAL_OWNER, sign_in_link
 from ops.pictures.__main__ import BYTES_MAX, HEIGHT, THEMES, WIDTH, PicturesError, main, take
 from ops.pictures.pages import PAGES
 from tests.support.api.stack import installation, served

@@ -1,14 +1,23 @@
-"""The system's Chromium for one test, driven by Playwright."""
+"""The system's Chromium, driven by Playwright: one for a session, with a context for each test."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.async_api import ConsoleMessage, Error, Page, Request, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    ViewportSize,
+    async_playwright,
+)
 
 MILLISECONDS_MAX: Final = 60_000.0
 FLAGS: Final = (
@@ -21,11 +30,10 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
+    # Pages of public origins, which tests make up, may frame pages of this machine.
+    "--disable-features=LocalNetworkAccessChecks",
 )
-
-
-LOCAL_FRAMES: Final = "--disable-features=LocalNetworkAccessChecks"
-"""Lets pages of public origins, which tests make up, frame pages of this machine."""
+PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 
 
 def chromium() -> str | None:
@@ -65,22 +73,67 @@ class Visit:
         self.messages.append(error.message)
 
 
+class _SharedChromium:
+    """The browser of a session, started on first use, and again after it has ended by itself."""
+
+    def __init__(self) -> None:
+        self._ending = AsyncExitStack()
+        self._browser: Browser | None = None
+
+    @asynccontextmanager
+    async def context(self) -> AsyncIterator[BrowserContext]:
+        """A context of its own: cookies, storage, caches and permissions of others do not reach it."""
+        if self._browser is None or not self._browser.is_connected():
+            playwright = await self._ending.enter_async_context(async_playwright())
+            self._browser = await playwright.chromium.launch(
+                executable_path=chromium(), args=list(FLAGS), timeout=MILLISECONDS_MAX
+            )
+            self._ending.push_async_callback(self._browser.close)
+        context = await self._browser.new_context(viewport=PHONE)
+        try:
+            yield context
+        finally:
+            await context.close()
+
+    async def end(self) -> None:
+        """End the browser, if it runs."""
+        self._browser = None
+        await self._ending.aclose()
+
+
+_shared = _SharedChromium()
+
+
 @asynccontextmanager
-async def browser(profile: Path, *flags: str) -> AsyncIterator[Visit]:
-    """Start a browser with an empty tab of a phone's size; ``profile`` is the folder of its user data, and
-    ``flags`` are added to ``FLAGS``."""
-    program = chromium()
-    assert program is not None, "Chromium is not installed"
+async def shared_browser() -> AsyncIterator[None]:
+    """Ends the shared browser after the block. All tests that use it run in the loop of the block."""
+    try:
+        yield
+    finally:
+        await _shared.end()
+
+
+@asynccontextmanager
+async def _browser_with(profile: Path) -> AsyncIterator[BrowserContext]:
     async with async_playwright() as playwright:
         context = await playwright.chromium.launch_persistent_context(
             profile,
-            executable_path=program,
-            args=[*FLAGS, *flags],
+            executable_path=chromium(),
+            args=list(FLAGS),
             timeout=MILLISECONDS_MAX,
-            viewport={"width": 390, "height": 844},
+            viewport=PHONE,
         )
-        context.set_default_timeout(MILLISECONDS_MAX)
         try:
-            yield Visit(context.pages[0])
+            yield context
         finally:
             await context.close()
+
+
+@asynccontextmanager
+async def browser(profile: Path | None = None) -> AsyncIterator[Visit]:
+    """An empty tab of a phone's size in the shared browser. With ``profile``, in a new browser that leaves
+    its user data in that folder."""
+    assert chromium() is not None, "Chromium is not installed"
+    async with _browser_with(profile) if profile else _shared.context() as context:
+        context.set_default_timeout(MILLISECONDS_MAX)
+        yield Visit(context.pages[0] if context.pages else await context.new_page())
