@@ -84,6 +84,7 @@ class Coordinator:
     async def start(self) -> None:
         """Lead: adopt the living hosts, give every shard an owner, and create the missing hosts. Waits for
         new hosts only if no host lives."""
+        self._watch.start_probing()
         self._ownership.learn(await self._read_owners())
         self._leading = True
         await self._watch_answering(self._ownership.owners() - self._lost)

@@ -7,7 +7,7 @@ from collections.abc import Callable, KeysView
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from actors.cluster.liveness import Loss, ProbePolicy, probe, wait_lost
+from actors.cluster.liveness import Loss, ProbePolicy, ends_before, probe, wait_lost
 from actors.essential import start_essential
 from actors.peers import PeerGoneError
 
@@ -38,12 +38,17 @@ class _Watched(NamedTuple):
 
 class HostWatch:
     """The hosts that are known to live. ``on_lost`` is called once for each host that is lost; the host
-    remains in the set until ``remove``."""
+    remains in the set until ``remove``.
+
+    Until ``start_probing`` only the end of its connection shows that a host is lost: a coordinator that does
+    not lead needs no pings, and each costs two processes their sleep.
+    """
 
     def __init__(self, hosts: Hosts, on_lost: Callable[[str, Loss], None], probes: ProbePolicy) -> None:
         self._hosts = hosts
         self._on_lost = on_lost
         self._probes = probes
+        self._probing = asyncio.Event()
         self._watched: dict[str, _Watched] = {}
 
     @property
@@ -65,6 +70,10 @@ class HostWatch:
     def nodes(self) -> list[str]:
         """The node of each watched host."""
         return [watched.node for watched in self._watched.values()]
+
+    def start_probing(self) -> None:
+        """From now on also ping the hosts, and check their state in the kernel. Safe to call twice."""
+        self._probing.set()
 
     async def answers(self, incarnation: str) -> bool:
         """Ping a host once."""
@@ -118,11 +127,14 @@ class HostWatch:
         return incarnations
 
     async def _watch(self, incarnation: str, lost: asyncio.Event) -> None:
-        reason = await wait_lost(
-            partial(self._hosts.ping, incarnation),
-            partial(self._hosts.death, incarnation),
-            partial(self._hosts.is_halted, incarnation),
-            self._probes,
-        )
+        death = partial(self._hosts.death, incarnation)
+        reason: Loss = "ended"
+        if self._probing.is_set() or not await ends_before(death, self._probing):
+            reason = await wait_lost(
+                partial(self._hosts.ping, incarnation),
+                death,
+                partial(self._hosts.is_halted, incarnation),
+                self._probes,
+            )
         lost.set()
         self._on_lost(incarnation, reason)

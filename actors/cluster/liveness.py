@@ -91,6 +91,18 @@ async def wait_lost(
         await asyncio.gather(*watchers, return_exceptions=True)
 
 
+async def ends_before(death: Callable[[], Awaitable[None]], event: asyncio.Event) -> bool:
+    """Wait until the connection ends or ``event`` is set; returns whether the connection has ended."""
+    ending, setting = asyncio.create_task(_wait_ended(death)), asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait((ending, setting), return_when=asyncio.FIRST_COMPLETED)
+        return ending.done()
+    finally:
+        for task in (ending, setting):
+            task.cancel()
+        await asyncio.gather(ending, setting, return_exceptions=True)
+
+
 async def _wait_ended(death: Callable[[], Awaitable[None]]) -> Loss:
     try:
         await death()

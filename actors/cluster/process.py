@@ -28,12 +28,14 @@ from typing import Any, Final
 import ray
 import structlog
 
+from actors.cluster.garbage_collection import spare_loaded_objects
 from actors.cluster.loop_lag import LoopLag
 from actors.cluster.niceness import apply_niceness
 from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
 from actors.cluster.peers import ORIGIN, PARK, PING, RayPeers
 from actors.cluster.process_state import own_identity
+from actors.cluster.signal_checks import stop_signal_checks
 from actors.cluster.tasks import RayTasks
 from actors.cluster.title import set_title, title_of
 from actors.cluster.unix_rpc import UnixServer
@@ -48,9 +50,6 @@ from actors.vault import Vault, VaultError
 CALLS_AT_ONCE: Final = 10_000
 """Concurrent calls of one process; our own limits refuse long before."""
 RESTART_ALWAYS: Final = -1
-COLLECT_AFTER_OBJECTS: Final = 20_000
-"""Surplus of container allocations over deallocations that starts a garbage collection (Python's default:
-700)."""
 
 _log = structlog.get_logger(__name__)
 
@@ -80,6 +79,7 @@ class Process:
         self._factory = factory
         self._name = name
         self._role: Role | None = None
+        self._quieting: asyncio.Task[bool] | None = None
         self._starting = asyncio.Lock()
         self._lag = LoopLag()
         self._watchdog = OomWatchdog()
@@ -159,11 +159,8 @@ class Process:
                     self._primary_watch = PrimaryWatch(self._settings.database_dsn)
                     self._primary_watch.start()
                 await self._server.open()
-                # Objects loaded so far stay for good, so the garbage collector need not scan them again.
-                # Reference counting frees nearly all later ones.
-                gc.freeze()
-                gc.set_threshold(COLLECT_AFTER_OBJECTS)
-                gc.enable()
+                spare_loaded_objects()
+                self._quieting = asyncio.create_task(stop_signal_checks())
             return self._role
 
     def _build(self) -> Role:

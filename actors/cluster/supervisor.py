@@ -22,6 +22,7 @@ from ray.exceptions import RayError
 
 from actors.cluster.environment import ClusterError, RestartError
 from actors.cluster.exporter import Exporter
+from actors.cluster.garbage_collection import spare_loaded_objects
 from actors.cluster.installation_checks import EDGE, installation_checks
 from actors.cluster.listen_addresses import ListenAddresses, listen_addresses
 from actors.cluster.nodes import Nodes, own_node
@@ -95,6 +96,7 @@ class ClusterSupervisor:
         else:
             self._ray_guard = asyncio.create_task(self._guard_ray())
             self._ray_guard.add_done_callback(self._ray_guard_ended)
+        spare_loaded_objects()
         return listen_addresses(self._settings)
 
     async def stop(self) -> None:

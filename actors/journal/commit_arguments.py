@@ -1,9 +1,10 @@
-"""The arguments of ``commit_batch_v3`` (``sql/functions``) from the rows of a commit."""
+"""The arguments of ``commit_batch_v3`` (``sql/functions``) and of ``commit_approval.sql`` from the rows of a
+commit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from actors.journal.contract import Rows
 from actors.journal.rows import (
@@ -24,6 +25,17 @@ from actors.journal.rows import (
 )
 
 T = TypeVar("T")
+
+IN_APPROVAL: Final = frozenset(
+    ("shards", "journal", "usage", "usage_before", "accounts", "accounts_before")
+    + ("holds", "transactions", "events")
+)
+"""Attributes of ``Rows`` that ``commit_approval.sql`` writes."""
+RARE: Final = frozenset(("acts", "replacements", "rules", "rule_matches"))
+"""Attributes of ``Rows`` that ``commit_rare_rows.sql`` writes."""
+EVENT_VALUES: Final = 6
+"""Fields of an event without ``txid``, which the database fills."""
+_NOT_IN_APPROVAL: Final = tuple(sorted(set(vars(Rows())) - IN_APPROVAL - RARE))
 
 
 class CommitArguments(NamedTuple):
@@ -83,6 +95,40 @@ def commit_arguments(host: str, rows: Rows) -> CommitArguments:
         outages=_or_none(rows.outages.values()),
         stand_ins=_or_none(rows.stand_ins),
     )
+
+
+def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
+    """The parameters of ``commit_approval.sql``; ``None`` if ``rows`` are not those of one approval with a new
+    hold and two events. The caller knows that there are no ``RARE`` rows."""
+    if (
+        len(rows.journal) != 1
+        or len(rows.holds) != 1
+        or len(rows.events) != 2
+        or not len(rows.shards) == len(rows.usage) == len(rows.accounts) == len(rows.transactions) == 1
+        or any(getattr(rows, name) for name in _NOT_IN_APPROVAL)
+    ):
+        return None
+    [(shard, epoch)] = rows.shards.items()
+    [(card_id, usage)] = rows.usage.items()
+    [(account_id, account)] = rows.accounts.items()
+    [transaction] = rows.transactions
+    version_before = rows.accounts_before[account_id]
+    if not version_before or transaction.mcc is None:
+        # A new account has no row yet; a trigger of ``transactions`` reads the journal where the code is
+        # missing.
+        return None
+    first, second = rows.events
+    return [
+        *(host, shard, epoch),
+        *rows.journal[0],
+        *usage,
+        rows.usage_before[card_id],
+        *(account_id, account.posted_minor, account.held_minor, account.version, version_before),
+        *rows.holds[0],
+        *transaction,
+        *first[:EVENT_VALUES],
+        *second[:EVENT_VALUES],
+    ]
 
 
 def _or_none(values: Iterable[T]) -> list[T] | None:

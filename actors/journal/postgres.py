@@ -1,8 +1,9 @@
 """The journal in PostgreSQL: one connection commits, a small pool does the rest.
 
-A commit is one call of ``commit_batch_v3``: one round trip, one transaction. Taking shards uses the pool too:
-a take waits for another host's commit and must not delay this host's commits. A failed connection is
-terminated, not closed: closing a connection to a frozen server can take forever.
+A commit is one statement: one round trip, one transaction. It calls the function ``commit_batch_v3``, or is
+``commit_approval.sql`` for a single approval. Taking shards uses the pool too: a take waits for another host's
+commit and must not delay this host's commits. A failed connection is terminated, not closed: closing a
+connection to a frozen server can take forever.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import structlog
 
 from actors.clock import SystemClock
 from actors.database import INDEX_PLANS, read_statements, session_settings
-from actors.journal.commit_arguments import commit_arguments
+from actors.journal.commit_arguments import approval_arguments, commit_arguments
 from actors.journal.contract import (
     BehindError,
     DuplicateError,
@@ -117,12 +118,13 @@ class PostgresJournal:
         return wanted, [epochs[shard] for shard in wanted]
 
     async def commit(self, rows: Rows) -> None:
-        arguments = commit_arguments(self._incarnation, rows)
         rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches)
         if any(rare):
-            await self._write("commit_rare_rows", *arguments, *rare)
+            await self._write("commit_rare_rows", *commit_arguments(self._incarnation, rows), *rare)
+        elif (alone := approval_arguments(self._incarnation, rows)) is not None:
+            await self._write("commit_approval", *alone)
         else:
-            await self._write("commit_batch", *arguments)
+            await self._write("commit_batch", *commit_arguments(self._incarnation, rows))
 
     async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         ids = list(filter(is_id, card_ids))

@@ -1,0 +1,38 @@
+-- commit_batch for one approval: what commit_batch_v3 does for a batch with one journal row, hold and transaction and two events. The
+-- values are parameters, because arrays and the statements of a function cost a third of such a commit. The lock on the shard's row is
+-- the fence: a take waits for this commit, or this statement sees its epoch.
+WITH fence AS (
+    SELECT FROM shards WHERE shard = $2 AND epoch = $3 AND host = $1 FOR SHARE
+), journaled AS (
+    INSERT INTO journal (
+        actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs, decision, reply, recorded_at, authorization_id
+    ) VALUES ($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+), used AS (
+    UPDATE card_usage
+    SET seq = $17, day = $18, day_count = $19, day_amount_minor = $20, cvv2_failures = $21
+    WHERE card_id = $16 AND seq = $22
+    RETURNING card_id
+), balanced AS (
+    UPDATE accounts SET posted_minor = $24, held_minor = $25, version = $26
+    WHERE id = $23 AND version = $27
+    RETURNING id
+), held AS (
+    INSERT INTO holds (id, account_id, card_id, authorization_id, amount_minor, state, expires_at)
+    VALUES ($28, $29, $30, $31, $32, $33, $34)
+), opened AS (
+    INSERT INTO transactions (
+        id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, hold_id, currency, requested_minor,
+        approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason, created_at, updated_at, network_txn_id, day,
+        remainder_minor, closed, mcc, rrn
+    ) VALUES (
+        $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54, $55, $56,
+        $57, $58, $59
+    )
+), published AS (
+    INSERT INTO events (id, tenant_id, live, type, created_at, data)
+    VALUES ($60, $61, $62, $63, $64, $65), ($66, $67, $68, $69, $70, $71)
+)
+SELECT CASE
+    WHEN NOT EXISTS (SELECT FROM fence) THEN refuse_commit('ST001')
+    WHEN NOT EXISTS (SELECT FROM used) OR NOT EXISTS (SELECT FROM balanced) THEN refuse_commit('ST002')
+END
