@@ -73,7 +73,6 @@ async def replace(request: Request, view: View) -> Response:
 async def _replacement_form(view: View, card_id: str, problem: Problem | None = None) -> Response:
     return view.html(
         "cards/replace.html",
-        status=200 if problem is None else problem.status,
         card=await view.api.require(f"/v1/cards/{card_id}"),
         reasons=get_args(Replacement),
         problem=problem,
@@ -106,7 +105,6 @@ def _controls_form(
     blank = [ControlRow("", "")] * min(BLANK_ROWS, CONTROLS_MAX - len(rows))
     return view.html(
         "cards/controls.html",
-        status=200 if problem is None else problem.status,
         card=card,
         rows=[*rows, *blank],
         errors=[_errors_of(index, problem) for index in range(len(rows))] + [[] for _ in blank],
@@ -169,7 +167,6 @@ async def load(request: Request, view: View) -> Response:
 async def _load_form(view: View, card_id: str, amount: str = "", problem: Problem | None = None) -> Response:
     return view.html(
         "cards/load.html",
-        status=200 if problem is None else problem.status,
         card=await view.api.require(f"/v1/cards/{card_id}"),
         amount=amount,
         problem=problem,

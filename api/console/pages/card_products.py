@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.editor import controls
-from api.console.editor.names import edited, nested, placed, rows, text
+from api.console.editor.names import edited, nested, rows, text
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
 
@@ -55,7 +55,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     found = await view.api.require(f"/v1/card-products/{request.path_params['id']}")
     return view.html(
         "card_products/product.html",
-        status=200 if problem is None else problem.status,
         product=found,
         scopes=await scopes_of(view),
         in_words=controls.in_words,
@@ -100,12 +99,10 @@ async def act(request: Request, view: View) -> Response:
 
 async def _form_page(view: View, form: dict[str, Any], problem: Problem | None = None) -> Response:
     fields = dict.fromkeys(_NAMES, "") | form | {"control_defaults": rows(form.get("control_defaults"))}
-    return view.html(
+    return view.form_page(
         "card_products/form.html",
-        status=200 if problem is None else problem.status,
-        form=fields,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, fields),
+        fields,
+        problem,
         choices=CHOICES,
         scopes=await scopes_of(view),
         controls=controls,

@@ -64,7 +64,6 @@ async def _page(view: View, id_: str, problem: Problem | None = None) -> Respons
         checks = await view.api.get("/v1/kyc/checks", of_holder)
     return view.html(
         "cardholders/page.html",
-        status=200 if problem is None else problem.status,
         problem=problem,
         holder=found,
         moves=TRANSITIONS[found["status"]] if found["erased_at"] is None else frozenset(),

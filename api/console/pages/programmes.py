@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import nested, placed, text, texts
+from api.console.editor.names import nested, text, texts
 from api.console.view import PageRoute, View
 from engine.instant import zone_names
 from engine.kyc.flows import DOCUMENT_TYPES
@@ -69,7 +69,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     policy = await _or_none(view, f"{path}/stip-policy")
     return view.html(
         "programmes/programme.html",
-        status=200 if problem is None else problem.status,
         programme=found,
         policy=policy,
         outages=None if outages is None else outages["data"],
@@ -181,13 +180,11 @@ def _form_page(
 ) -> Response:
     names = (*_TEXTS, *_NULLABLE, *_NUMBERS, "currency", "mode", "status")
     fields = dict.fromkeys(names, "") | {"kyc_document_types": []} | form
-    return view.html(
+    return view.form_page(
         "programmes/form.html",
-        status=200 if problem is None else problem.status,
-        form=fields,
+        fields,
+        problem,
         programme=programme,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, fields),
         choices=CHOICES,
         limits=LIMITS,
         zones=sorted(zone_names()),

@@ -39,7 +39,6 @@ async def evaluate(request: Request, view: View) -> Response:
     problem = answer if isinstance(answer, Problem) else None
     return view.html(
         "cards/evaluate.html",
-        status=200 if problem is None else problem.status,
         card=card,
         given=given if "amount" in given else DEFAULTS | given,
         recorded=recorded,
@@ -116,7 +115,6 @@ def _spend_form(
 ) -> Response:
     return view.html(
         "cards/spend.html",
-        status=200 if problem is None else problem.status,
         card=card,
         given=given,
         problem=problem,
