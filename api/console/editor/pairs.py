@@ -36,8 +36,8 @@ def pair_rows(metadata: Mapping[str, str]) -> list[dict[str, Any]]:
 def change_of(before: Mapping[str, str], form: Mapping[str, Any]) -> dict[str, str | None]:
     """The API's change from the pairs ``before`` to those of ``form``: removed pairs are ``None``.
 
-    >>> change_of({"a": "1", "b": "2"}, {"metadata": [{"key": "b", "value": "2"}, {"key": "c", "value": "3"}]})
-    {'a': None, 'c': '3'}
+    >>> change_of({"a": "1", "b": "2"}, {"metadata": [{"key": "b", "value": "3"}]})
+    {'a': None, 'b': '3'}
     """
     after = pairs_of(form)
     removed: dict[str, str | None] = {key: None for key in before if key not in after}

@@ -22,7 +22,7 @@ NO_SIMULATION: Final = Problem(
     409,
     "simulation-not-found",
     "No simulation",
-    "This transaction does not come from the simulated network, or too long ago for its simulation to be found.",
+    "The simulated network has no simulation of this transaction.",
 )
 
 
@@ -68,7 +68,9 @@ def _refund_of(transaction: Mapping[str, Any], form: Mapping[str, str]) -> dict[
     """The fields of the refund: those of the sale, in the currency of the card."""
     fields = fields_of(transaction) | {"kind": "refund", "amount": form.get("amount", "").strip()}
     fields["channel"] = fields["channel"] or "ecommerce"
-    return {name: value for name, value in fields.items() if name not in ("merchant_amount", "merchant_currency")}
+    return {
+        name: value for name, value in fields.items() if name not in ("merchant_amount", "merchant_currency")
+    }
 
 
 def _body(act: str, form: Mapping[str, str], currency: str) -> dict[str, Any]:

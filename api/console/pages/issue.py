@@ -30,7 +30,11 @@ ACCOUNTS: Final = (
     ("shared", "an account that exists: the cards share its money"),
     ("none", "no account"),
 )
-ACTIVATIONS: Final = (("", "as usual for its form"), ("true", "active at once"), ("false", "not activated yet"))
+ACTIVATIONS: Final = (
+    ("", "as usual for its form"),
+    ("true", "active at once"),
+    ("false", "not activated yet"),
+)
 HOLDERS: Final = (("existing", "a cardholder who exists"), ("new", "a new cardholder"))
 EMPTY: Final = {
     "programme_id": "",

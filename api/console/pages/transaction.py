@@ -15,6 +15,8 @@ from api.console.view import PageRoute, View
 from engine.limits import CONSOLE_DELIVERY_ENDPOINTS_MAX, CONSOLE_DELIVERY_EVENTS_MAX, PAGE_LIMIT_MAX
 
 SALES: Final = frozenset({"purchase", "force_post"})
+OPEN: Final = frozenset({"pending", "partially_cleared"})
+PRESENTED: Final = frozenset({"partially_cleared", "cleared", "posted"})
 
 
 async def transaction(request: Request, view: View) -> Response:
@@ -80,17 +82,17 @@ async def transaction_page(
 
 async def _acts(view: View, found: dict[str, Any]) -> frozenset[str]:
     """What the simulated network can still do to the transaction."""
-    if found["kind"] not in SALES or found["decision"] == "declined" or view.mode != "test":
+    if found["kind"] not in SALES or found["status"] == "declined":
         return frozenset()
     simulation = await simulation_of(view, found)
     if simulation is None:
         return frozenset()
+    acts = {"refund"} if found["status"] in PRESENTED else set()
     # A force post is no authorization that a follow-up could refer to.
-    if simulation["operation"] != "spend":
-        return frozenset({"refund"})
-    held = float(found["held_amount"]) > 0
-    cleared = float(found["cleared_amount"]) > 0
-    acts = {"clear", *(("reverse", "increment", "expire") if held else ()), *(("refund",) if cleared else ())}
+    if simulation["operation"] == "spend":
+        acts.add("clear")
+        if found["status"] in OPEN:
+            acts |= {"reverse", "increment", *(["expire"] if found["hold_id"] else [])}
     return frozenset(acts)
 
 
