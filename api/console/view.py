@@ -180,9 +180,9 @@ class View:
         return "?" + urlencode({name: value for name, value in query.items() if value})
 
     def html(self, template: str, *, status: int | None = None, **values: Any) -> Response:
-        """A page or a fragment. Without ``status``, that of the value ``problem``, or 200. Templates also have
-        ``view``, ``session``, ``caller``, ``person``, ``may``, ``csrf``, ``navigation`` and ``notice``, and the
-        functions of ``templating.html``."""
+        """A page or a fragment. Without ``status``, it has the status of ``problem``, or 200. Templates also
+        have ``view``, ``session``, ``caller``, ``person``, ``may``, ``csrf``, ``navigation`` and ``notice``,
+        and the functions of ``templating.html``."""
         problem = values.get("problem")
         if status is None:
             status = 200 if problem is None else problem.status
@@ -213,9 +213,10 @@ class View:
         names: Mapping[str, Any] | None = None,
         **values: Any,
     ) -> Response:
-        """The page of a form with nested names (``editor/parts.html``). Its template has ``form``, the fields;
-        ``faults``, the problem's sentences by field; and ``form_key``, the idempotency key to send again if the
-        outcome of the refused form is unknown. ``names`` replaces ``form`` where the API's members differ."""
+        """The page of a form with nested names (``editor/parts.html``). Its template has ``form``, the
+        fields; ``faults``, the problem's sentences by field; and ``form_key``, the idempotency key to send
+        again if the outcome of the refused form is unknown. ``names`` replaces ``form`` where the API's
+        members differ."""
         return self.html(
             template,
             form=form,

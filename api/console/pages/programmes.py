@@ -124,7 +124,8 @@ async def new_programme(_request: Request, view: View) -> Response:
 
 
 async def create(_request: Request, view: View) -> Response:
-    """Create the programme, or change the form's rows. Its page shows the decision secret, which cannot be read again."""
+    """Create the programme, or change the form's rows. The next page shows the decision secret, which cannot
+    be read again."""
     form = nested(view.form().pairs)
     if edited(form, text(form, "do")):
         return _form_page(view, form, None)
