@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from api.console.api_calls import Problem
 from api.console.editor.names import rows, text
+from api.http.validation import HIDDEN, SHOWABLE
 from engine.limits import METADATA_KEYS_MAX
 
 NAME: Final = "metadata"
@@ -45,10 +46,11 @@ def change_of(before: Mapping[str, str], form: Mapping[str, Any]) -> dict[str, s
 
 
 def at_rows(problem: Problem, form: Mapping[str, Any]) -> Problem:
-    """``problem`` with the places of the rows in place of their keys, as the form's names have them."""
+    """``problem`` with the places of the rows in place of their keys, as the form's names have them. Pointers
+    name unusual keys alike; of several such rows, none is marked."""
+    names = [_name(text(row, "key")) for row in given_rows(form)]
     places = {
-        f"/{NAME}/{_escaped(text(row, 'key'))}": f"/{NAME}/{place}"
-        for place, row in enumerate(given_rows(form))
+        f"/{NAME}/{name}": f"/{NAME}/{place}" for place, name in enumerate(names) if names.count(name) == 1
     }
     moved = tuple(
         dataclasses.replace(each, pointer=places.get(each.pointer, each.pointer)) for each in problem.errors
@@ -56,6 +58,5 @@ def at_rows(problem: Problem, form: Mapping[str, Any]) -> Problem:
     return problem._replace(errors=moved)
 
 
-def _escaped(key: str) -> str:
-    """A key in a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+def _name(key: str) -> str:
+    return key if SHOWABLE.fullmatch(key) else HIDDEN
