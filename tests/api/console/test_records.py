@@ -9,7 +9,7 @@ from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 
-@pytest.mark.parametrize("kind", ("programmes", "card-products", "cardholders", "cards", "transactions"))
+@pytest.mark.parametrize("kind", ["programmes", "card-products", "cardholders", "cards", "transactions"])
 async def test_reference_and_pairs_are_changed(running: Installation, acme: Caller, kind: str) -> None:
     card = await acme.funded_card("10.00")
     ids = {
