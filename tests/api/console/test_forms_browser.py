@@ -1,4 +1,4 @@
-"""The forms of cards and cardholders, and the acts on a transaction, in a real browser (`.ci/run` installs it)."""
+"""The forms of cards and cardholders, and the acts on a transaction, in a real browser."""
 
 from __future__ import annotations
 
