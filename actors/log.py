@@ -35,8 +35,9 @@ MASK: Final = "[card number]"
 ACT: Final = "act"
 """The event of an administrative act. Its record is the audit log; this line is a copy."""
 
-# The groups of a UUID begin or end with a hyphen, so they do not match.
-_NUMBER: Final = re.compile(r"(?<![0-9-])[0-9](?:[ -]?[0-9]){12,18}(?![0-9-])")
+# Ids are kept whole: groups of a UUID that have digits only could otherwise look like a number with hyphens.
+_ID: Final = r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])"
+_NUMBER: Final = re.compile(rf"(?P<id>{_ID})|(?<![0-9-])[0-9](?:[ -]?[0-9]){{12,18}}(?![0-9-])")
 
 
 def configure(var_dir: Path, level: str, process: str) -> logging.Handler:
@@ -137,6 +138,8 @@ def _masked(value: Any) -> Any:
 
 
 def _mask(found: re.Match[str]) -> str:
+    if found["id"]:
+        return found[0]
     digits = found[0].replace(" ", "").replace("-", "")
     return MASK if luhn_valid(digits) else found[0]
 

@@ -8,6 +8,7 @@ under a key that no HTTP request can set.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,9 @@ from api.http.problems import FieldError
 from api.http.scope import ARRIVED, PREFIX, REQUEST_ID, SESSION_CALLER
 
 _BAD_REQUEST: Final = 400
+_SERVER_ERROR: Final = 500
+_UNFINISHED: Final = frozenset({"idempotency-in-progress", "rate-limited"})
+"""Refusals after which the same form can be sent again."""
 
 
 class Problem(NamedTuple):
@@ -38,6 +42,16 @@ class Problem(NamedTuple):
     def at(self, pointer: str) -> str | None:
         """The sentence about the member at ``pointer`` (RFC 6901), such as ``/amount/currency``."""
         return next((each.detail for each in self.errors if each.pointer == pointer), None)
+
+    @property
+    def leaves_doubt(self) -> bool:
+        """Whether the operation may have had its effect. Sent again with the same key, it has one effect."""
+        return self.status >= _SERVER_ERROR or self.kind in _UNFINISHED
+
+    def below(self, prefix: str) -> Problem:
+        """The problem with ``prefix`` before every pointer, for a form that holds the body in a group."""
+        moved = (dataclasses.replace(each, pointer=prefix + each.pointer) for each in self.errors)
+        return self._replace(errors=tuple(moved))
 
 
 Answer = dict[str, Any] | Problem

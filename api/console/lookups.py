@@ -26,6 +26,11 @@ async def programmes_of(view: View) -> list[dict[str, Any]]:
     return rows_of(await view.api.get("/v1/programs", limit=PAGE_LIMIT_MAX))
 
 
+async def programme_choices(view: View) -> list[tuple[str, str]]:
+    """Ids and names of the newest programmes that are not closed, as the options of a form."""
+    return [(each["id"], each["name"]) for each in await programmes_of(view) if each["status"] != "closed"]
+
+
 async def one(view: View, operation: str, path: str, **query: Any) -> dict[str, Any] | None:
     """One object of the API; ``None`` if the session may not read it, or if it is not there."""
     if not view.may(operation):

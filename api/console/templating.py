@@ -115,6 +115,7 @@ def html(
         "tone": lambda status: TONES.get(status, "neutral"),
         "new_key": lambda: str(uuid.uuid4()),
         "csrf": None,
+        "form_key": None,
         "person": None,
         "notice": None,
     }

@@ -14,6 +14,7 @@ from api.access.permissions import PERMISSIONS, permit
 from api.access.tokens import Caller
 from api.console import templating
 from api.console.api_calls import ConsoleApi, PageProblem, Problem
+from api.console.editor.names import placed
 from api.console.templating import NO_STORE, PATH, Addresses
 from api.http.answers import json_bytes
 from api.http.problems import Refusal
@@ -178,9 +179,13 @@ class View:
         }
         return "?" + urlencode({name: value for name, value in query.items() if value})
 
-    def html(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """A page or a fragment. Templates also have ``view``, ``session``, ``caller``, ``person``,
-        ``may``, ``csrf``, ``navigation`` and ``notice``, and the functions of ``templating.html``."""
+    def html(self, template: str, *, status: int | None = None, **values: Any) -> Response:
+        """A page or a fragment. Without ``status``, it has the status of ``problem``, or 200. Templates also
+        have ``view``, ``session``, ``caller``, ``person``, ``may``, ``csrf``, ``navigation`` and ``notice``,
+        and the functions of ``templating.html``."""
+        problem = values.get("problem")
+        if status is None:
+            status = 200 if problem is None else problem.status
         notice = unquote(self.request.cookies.get(NOTICE_COOKIE, ""))[:CONSOLE_NOTICE_CHARS_MAX]
         given = {
             "view": self,
@@ -199,13 +204,35 @@ class View:
             response.delete_cookie(NOTICE_COOKIE, path=self.url())
         return response
 
+    def form_page(
+        self,
+        template: str,
+        form: Mapping[str, Any],
+        problem: Problem | None = None,
+        *,
+        names: Mapping[str, Any] | None = None,
+        **values: Any,
+    ) -> Response:
+        """The page of a form with nested names (``editor/parts.html``). Its template has ``form``, the
+        fields; ``faults``, the problem's sentences by field; and ``form_key``, the idempotency key to send
+        again if the outcome of the refused form is unknown. ``names`` replaces ``form`` where the API's
+        members differ."""
+        return self.html(
+            template,
+            form=form,
+            problem=problem,
+            faults={} if problem is None else placed(problem.errors, form if names is None else names),
+            form_key=self._form.get("key") if problem is not None and problem.leaves_doubt else None,
+            **values,
+        )
+
     def json(self, value: Any) -> Response:
         """Data for a script of the page."""
         return Response(json_bytes(value), 200, NO_STORE, "application/json")
 
     def problem(self, problem: Problem) -> Response:
         """The page that shows a problem on its own."""
-        return self.html("problem.html", status=problem.status, problem=problem)
+        return self.html("problem.html", problem=problem)
 
     def redirect(self, path: str = "", *, notice: str | None = None) -> Response:
         """A redirect (303) to a path below the console; the page there shows ``notice`` once."""

@@ -76,8 +76,8 @@ class FieldErrorView(View):
     pointer: str
     """JSON pointer into the body, or to the query parameter."""
     code: str
-    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `invalid`; for
-    refused addresses: `malformed`, `scheme`, `userinfo`, `fragment`, `host`, `port`,
+    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `not_found`,
+    `invalid`; for refused addresses: `malformed`, `scheme`, `userinfo`, `fragment`, `host`, `port`,
     `unresolvable`, `address`."""
     detail: str
 

@@ -43,7 +43,9 @@ _DETAILS: Final = {
     "format": "The value does not have the required form.",
 }
 # Pointers show unknown member names, so that a typing error can be found, unless the name may be a value.
-_SHOWABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+SHOWABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+HIDDEN: Final = "?"
+"""Stands in pointers for a name that is not ``SHOWABLE``."""
 
 
 class Input(Described):
@@ -118,7 +120,7 @@ def _pointer(place: Place, value: Any, *, missing: bool) -> str:
             parts.append(str(part))
         elif isinstance(at, dict) and part in at:
             at = at[part]
-            parts.append(str(part) if _SHOWABLE.fullmatch(str(part)) else "?")
+            parts.append(str(part) if SHOWABLE.fullmatch(str(part)) else HIDDEN)
         elif is_last and missing:
             parts.append(str(part))
     return "".join(f"/{part}" for part in parts)

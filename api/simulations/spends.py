@@ -21,6 +21,7 @@ from api.operations.route import new_router
 from api.services import Services
 from api.simulations.card_states import CardStates
 from api.simulations.inputs import SpendInput, merchant_amount_of
+from api.simulations.of_transaction import of_transaction
 from api.simulations.record import FIND, SELECT, TABLE, Operation, SimulationView, State, show
 from engine.ids import shard_of
 from engine.instant import to_text
@@ -73,6 +74,8 @@ class SimulationsQuery(PageQuery):
     """Filters of the list."""
 
     card_id: Id | None = None
+    transaction_id: Id | None = None
+    """The spend or the force post that made this transaction, and the follow-ups of the spend."""
     operation: Operation | None = None
     state: State | None = None
 
@@ -92,6 +95,7 @@ async def list_simulated_spends(query: Annotated[SimulationsQuery, Query()], cal
         table=TABLE,
         select=SELECT,
         filters={},
+        candidates=None if query.transaction_id is None else of_transaction(query.transaction_id),
         scanned={
             "r.card_id = ?::uuid": query.card_id,
             "r.operation = ?": query.operation,

@@ -10,16 +10,17 @@ Commands import their code when they are called: importing everything would dela
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 from ops.cli import access, archives, custody, events, networks, records, running, watching
 from ops.cli.running import API_FACTORY, PORT_SETTINGS
+from stanchion.version import __version__
 
 __all__ = ["API_FACTORY", "PORT_SETTINGS", "app", "main"]
 
 app = typer.Typer(
-    help="Stanchion: a card issuing platform. `stanchion up` starts everything on this machine.",
     epilog="Exit status: 0 success, 1 failure (one line says why), 2 wrong usage, 3 the answer is no"
     " (declined, not running), 130 interrupted.",
     no_args_is_help=True,
@@ -27,6 +28,22 @@ app = typer.Typer(
 )
 for area in (running, watching, records, events, networks, access, custody, archives):
     app.add_typer(area.app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"stanchion {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Stanchion: a card issuing platform. `stanchion up` starts everything on this machine."""
 
 
 def main() -> None:

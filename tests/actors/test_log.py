@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.log import (
@@ -128,6 +129,14 @@ def test_card_numbers_are_masked_at_any_depth(file: Path, value: Any) -> None:
 )
 def test_other_values_are_unchanged(value: Any) -> None:
     assert mask_card_numbers(None, "info", {"event": "x", "value": value})["value"] == value
+
+
+@given(st.text("0123456789af", min_size=32, max_size=32), st.sampled_from(("{}", "/v1/cards/{}", "id={},{}")))
+@example(f"a{PAN[:7]}{PAN[7:]}0000000000000af", "{}")
+def test_ids_are_kept(digits: str, text: str) -> None:
+    id_ = str(uuid.UUID(digits))
+    value = text.format(id_, id_)
+    assert mask_card_numbers(None, "info", {"request": value})["request"] == value
 
 
 @given(st.text(max_size=8), st.integers(12, 18), st.data())

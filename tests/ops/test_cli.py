@@ -19,6 +19,7 @@ from actors.vault import Vault
 from api.access.credentials import digest_of
 from engine.scopes import default_scopes
 from ops.database.clients import DEMO_CLIENTS, ensure_demo_clients
+from stanchion import __version__
 from tests.support.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,13 @@ def stanchion(var_dir: Path) -> Stanchion:
         )
 
     return run
+
+
+def test_version_is_that_of_the_packages() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ops", "--version"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"stanchion {__version__}\n", "")
 
 
 @pytest.mark.parametrize(

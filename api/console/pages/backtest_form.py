@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,10 +10,10 @@ from starlette.responses import Response
 from api.console.api_calls import Problem
 from api.console.editor import conditions, controls
 from api.console.editor.changes import added_rows, change_form, change_of, rows_show_change
-from api.console.editor.names import edited, group, nested, placed, rows, text, texts
-from api.console.editor.rules import JsonError, json_object, json_text
+from api.console.editor.drafts import Draft, from_json
+from api.console.editor.names import edited, group, nested, rows, text, texts
+from api.console.editor.rules import json_text
 from api.console.pages.backtests import newest_rules
-from api.console.pages.rule_edits import UNSHOWABLE
 from api.console.scopes import scope_form, scope_of, scopes_of
 from api.console.view import PageRoute, View
 from api.console.windows import day_of, day_window, days_ago, last_instant
@@ -22,16 +22,6 @@ from api.operations.call import require_id
 DAYS: Final = 30
 """Length of the window that the form proposes."""
 LENGTHS: Final = (7, 30, 90)
-
-
-class Draft(NamedTuple):
-    """The form's content: its fields, and the JSON text of the change in place of its rows."""
-
-    form: dict[str, Any]
-    json: str | None = None
-    problem: Problem | None = None
-    message: str | None = None
-    """A sentence about the JSON text."""
 
 
 async def new_backtest(request: Request, view: View) -> Response:
@@ -88,7 +78,7 @@ def _body(view: View, form: dict[str, Any]) -> dict[str, Any] | Draft:
     """The body to be sent, or what the form shows next if the button was not that for creating."""
     act, given = text(form, "do"), form.get("json")
     if isinstance(given, str):
-        change = _from_json(form, given, act)
+        change = from_json(form, given, act, rows_show_change, lambda value: {"change": change_form(value)})
         if isinstance(change, Draft):
             return change
     else:
@@ -104,18 +94,6 @@ def _body(view: View, form: dict[str, Any]) -> dict[str, Any] | Draft:
         "change": change,
         "assume_presented": text(form, "assume_presented") != "false",
     }
-
-
-def _from_json(form: dict[str, Any], given: str, act: str) -> dict[str, Any] | Draft:
-    try:
-        change = json_object(given)
-    except JsonError as wrong:
-        return Draft(form, given, message=str(wrong))
-    if act != "rows":
-        return change
-    if not rows_show_change(change):
-        return Draft(form, given, message=UNSHOWABLE)
-    return Draft(form | {"change": change_form(change)})
 
 
 def _refused(form: dict[str, Any], problem: Problem) -> Draft:
@@ -136,7 +114,6 @@ def _refused(form: dict[str, Any], problem: Problem) -> Draft:
 
 
 async def _form_page(view: View, draft: Draft) -> Response:
-    problem = draft.problem
     fields = {"first_day": "", "last_day": "", "assume_presented": "true"}
     form = {**fields, **draft.form, "scope": scope_form(None) | group(draft.form, "scope")}
     change = group(form, "change")
@@ -154,14 +131,13 @@ async def _form_page(view: View, draft: Draft) -> Response:
     if draft.json is not None:
         del named["change"]
     rules = [each for each in await newest_rules(view) if each["state"] != "retired"]
-    return view.html(
+    return view.form_page(
         "backtests/editor.html",
-        status=200 if problem is None else problem.status,
-        form=form,
+        form,
+        draft.problem,
+        names=named,
         json=draft.json,
         message=draft.message,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, named),
         scopes=await scopes_of(view),
         rules=rules,
         known_versions=[f"{each['id']}@{each['version']}" for each in rules],

@@ -51,7 +51,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     fragment = "hx-request" in request.headers
     return view.html(
         "backtests/progress.html" if fragment else "backtests/backtest.html",
-        status=200 if problem is None else problem.status,
         backtest=found,
         ended=found["state"] in ENDED,
         failure=FAILURES.get(found["failure"] or ""),

@@ -6,22 +6,18 @@ its idempotency key, so a form that is sent twice acts once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
+from api.console.editor import controls
+from api.console.editor.names import edited, nested, rows, text
 from api.console.pages.cards import card_page
-from api.console.view import Form, PageRoute, View
+from api.console.view import PageRoute, View
 from engine.commands import Replacement
-from engine.controls import AMOUNT_KINDS, KINDS
-from engine.limits import CONTROLS_MAX
 
-BLANK_ROWS: Final = 3
-"""Empty rows below the controls of a card."""
-COUNT_KINDS: Final = frozenset({"per_day_cap"})
 NOTICES: Final = {
     "active": "The card is active.",
     "suspended": "The card is frozen: it declines every authorization.",
@@ -29,14 +25,6 @@ NOTICES: Final = {
     "lost": "The card is reported lost.",
     "stolen": "The card is reported stolen.",
 }
-
-
-class ControlRow(NamedTuple):
-    """One row of the form of controls."""
-
-    kind: str
-    value: str
-    """Values separated by commas, an amount, or a number."""
 
 
 # --- state and replacement ------------------------------------------------------------------------------
@@ -73,7 +61,6 @@ async def replace(request: Request, view: View) -> Response:
 async def _replacement_form(view: View, card_id: str, problem: Problem | None = None) -> Response:
     return view.html(
         "cards/replace.html",
-        status=200 if problem is None else problem.status,
         card=await view.api.require(f"/v1/cards/{card_id}"),
         reasons=get_args(Replacement),
         problem=problem,
@@ -83,68 +70,31 @@ async def _replacement_form(view: View, card_id: str, problem: Problem | None = 
 # --- controls -------------------------------------------------------------------------------------------
 
 
-async def controls(request: Request, view: View) -> Response:
+async def controls_form(request: Request, view: View) -> Response:
     """The form of the card's controls."""
     card = await view.api.require(f"/v1/cards/{request.path_params['id']}")
-    return _controls_form(view, card, [_row_of(each) for each in card["controls"]])
+    return _controls_form(view, card, {"controls": [controls.to_row(each) for each in card["controls"]]})
 
 
 async def change_controls(request: Request, view: View) -> Response:
-    """Replace all controls of the card by those of the form."""
-    card_id = request.path_params["id"]
-    rows = _rows_of(view.form())
-    answer = await view.api.patch(f"/v1/cards/{card_id}", {"controls": [_control_of(row) for row in rows]})
+    """Replace all controls of the card by those of the form, or change the form's rows."""
+    card = await view.api.require(f"/v1/cards/{request.path_params['id']}")
+    form = nested(view.form().pairs)
+    if edited(form, text(form, "do")):
+        return _controls_form(view, card, form)
+    given = controls.given_rows(form, "controls")
+    body = {"controls": [controls.to_control(row) for row in given]}
+    answer = await view.api.patch(f"/v1/cards/{card['id']}", body)
     if isinstance(answer, Problem):
-        card = await view.api.require(f"/v1/cards/{card_id}")
-        return _controls_form(view, card, rows, answer)
-    return view.redirect(f"/cards/{card_id}", notice="The controls of the card are changed.")
+        return _controls_form(view, card, {"controls": given}, answer)
+    return view.redirect(f"/cards/{card['id']}", notice="The controls of the card are changed.")
 
 
 def _controls_form(
-    view: View, card: dict[str, Any], rows: Sequence[ControlRow], problem: Problem | None = None
+    view: View, card: dict[str, Any], form: dict[str, Any], problem: Problem | None = None
 ) -> Response:
-    blank = [ControlRow("", "")] * min(BLANK_ROWS, CONTROLS_MAX - len(rows))
-    return view.html(
-        "cards/controls.html",
-        status=200 if problem is None else problem.status,
-        card=card,
-        rows=[*rows, *blank],
-        errors=[_errors_of(index, problem) for index in range(len(rows))] + [[] for _ in blank],
-        kinds=tuple(KINDS),
-        problem=problem,
-    )
-
-
-def _errors_of(index: int, problem: Problem | None) -> list[str]:
-    """The sentences about one control, its members included."""
-    at = f"/controls/{index}"
-    errors = problem.errors if problem is not None else ()
-    return [each.detail for each in errors if each.pointer == at or each.pointer.startswith(f"{at}/")]
-
-
-def _rows_of(form: Form) -> list[ControlRow]:
-    """The rows with a kind; a row without one removes its control."""
-    rows = zip(form.all("kind"), form.all("value"), strict=False)
-    return [ControlRow(kind, value.strip()) for kind, value in rows if kind]
-
-
-def _row_of(control: dict[str, Any]) -> ControlRow:
-    if "values" in control:
-        return ControlRow(control["kind"], ", ".join(control["values"]))
-    return ControlRow(control["kind"], str(control.get("amount", control.get("count", ""))))
-
-
-def _control_of(row: ControlRow) -> dict[str, Any]:
-    if row.kind in AMOUNT_KINDS:
-        return {"kind": row.kind, "amount": row.value}
-    if row.kind in COUNT_KINDS:
-        return {"kind": row.kind, "count": int(row.value) if _is_number(row.value) else row.value}
-    values = [each.strip() for each in row.value.split(",")]
-    return {"kind": row.kind, "values": [each for each in values if each]}
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= len(str(2**31))
+    fields = {"controls": rows(form.get("controls"))}
+    return view.form_page("cards/controls.html", fields, problem, card=card, controls=controls)
 
 
 # --- money and reveal -----------------------------------------------------------------------------------
@@ -169,7 +119,6 @@ async def load(request: Request, view: View) -> Response:
 async def _load_form(view: View, card_id: str, amount: str = "", problem: Problem | None = None) -> Response:
     return view.html(
         "cards/load.html",
-        status=200 if problem is None else problem.status,
         card=await view.api.require(f"/v1/cards/{card_id}"),
         amount=amount,
         problem=problem,
@@ -190,7 +139,7 @@ PAGES: Final = (
     PageRoute("/cards/{id}/state", change_state, method="POST", operation="update_card"),
     PageRoute("/cards/{id}/replace", replacement, operation="replace_card"),
     PageRoute("/cards/{id}/replace", replace, method="POST", operation="replace_card"),
-    PageRoute("/cards/{id}/controls", controls, operation="update_card"),
+    PageRoute("/cards/{id}/controls", controls_form, operation="update_card"),
     PageRoute("/cards/{id}/controls", change_controls, method="POST", operation="update_card"),
     PageRoute("/cards/{id}/load", load_form, operation="create_simulated_load"),
     PageRoute("/cards/{id}/load", load, method="POST", operation="create_simulated_load"),

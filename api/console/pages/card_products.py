@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.editor import controls
-from api.console.editor.names import edited, nested, placed, rows, text
+from api.console.editor.names import edited, nested, rows, text
+from api.console.editor.pairs import at_rows, given_rows, pairs_of
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
 
@@ -55,7 +56,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     found = await view.api.require(f"/v1/card-products/{request.path_params['id']}")
     return view.html(
         "card_products/product.html",
-        status=200 if problem is None else problem.status,
         product=found,
         scopes=await scopes_of(view),
         in_words=controls.in_words,
@@ -75,37 +75,32 @@ async def create(_request: Request, view: View) -> Response:
         return await _form_page(view, form)
     given = controls.given_rows(form, "control_defaults")
     body: dict[str, Any] = {name: text(form, name) for name in _NAMES if text(form, name)}
-    answer = await view.api.post(
-        "/v1/card-products", body | {"control_defaults": [controls.to_control(row) for row in given]}
-    )
+    body["control_defaults"] = [controls.to_control(row) for row in given]
+    body["metadata"] = pairs_of(form)
+    answer = await view.api.post("/v1/card-products", body)
     if isinstance(answer, Problem):
-        return await _form_page(view, form | {"control_defaults": given}, answer)
+        shown_rows = {"control_defaults": given, "metadata": given_rows(form)}
+        return await _form_page(view, form | shown_rows, at_rows(answer, form))
     return view.redirect(f"/card-products/{answer['id']}", notice="The card product has been created.")
 
 
-async def act(request: Request, view: View) -> Response:
-    """Retire the card product, or change its reference."""
-    product_id, form = request.path_params["id"], view.form()
-    path = f"/v1/card-products/{product_id}"
-    if form.get("do") == "retire":
-        answer = await view.api.post(f"{path}/retire")
-        notice = "The card product is retired: no more cards are issued under it."
-    else:
-        answer = await view.api.patch(path, {"external_ref": form.get("external_ref", "").strip() or None})
-        notice = "The reference is saved."
+async def retire(request: Request, view: View) -> Response:
+    """Retire the card product."""
+    product_id = request.path_params["id"]
+    answer = await view.api.post(f"/v1/card-products/{product_id}/retire")
     if isinstance(answer, Problem):
         return await shown(request, view, answer)
+    notice = "The card product is retired: no more cards are issued under it."
     return view.redirect(f"/card-products/{product_id}", notice=notice)
 
 
 async def _form_page(view: View, form: dict[str, Any], problem: Problem | None = None) -> Response:
-    fields = dict.fromkeys(_NAMES, "") | form | {"control_defaults": rows(form.get("control_defaults"))}
-    return view.html(
+    listed = {name: rows(form.get(name)) for name in ("control_defaults", "metadata")}
+    fields = dict.fromkeys(_NAMES, "") | form | listed
+    return view.form_page(
         "card_products/form.html",
-        status=200 if problem is None else problem.status,
-        form=fields,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, fields),
+        fields,
+        problem,
         choices=CHOICES,
         scopes=await scopes_of(view),
         controls=controls,
@@ -123,5 +118,5 @@ PAGES: Final = (
     PageRoute("/card-products/new", new_product, operation="create_card_product"),
     PageRoute("/card-products/new", create, "POST", operation="create_card_product"),
     PageRoute("/card-products/{id}", card_product, operation="get_card_product"),
-    PageRoute("/card-products/{id}", act, "POST", operation="update_card_product"),
+    PageRoute("/card-products/{id}/retire", retire, "POST", operation="retire_card_product"),
 )

@@ -12,6 +12,7 @@ from api.cardholders.routes import CardholderStatus
 from api.console.api_calls import Problem
 from api.console.lookups import one, programmes_of, rows_of
 from api.console.view import PageRoute, View
+from engine.kyc import flows as kyc_flows
 from engine.limits import PAGE_LIMIT_MAX
 
 FILTERS: Final = ("email", "external_ref", "status", "programme_id")
@@ -20,6 +21,14 @@ NOTICES: Final = {
     "blocked": "The cardholder is blocked: all cards decline.",
     "closed": "The cardholder is closed for good.",
 }
+
+FLOWS: Final = (
+    ("basic", "basic: names, date of birth, nationality, address"),
+    ("document", "document: also a document"),
+    ("full", "full: also pictures"),
+)
+
+assert {name for name, _ in FLOWS} == set(kyc_flows.FLOWS)
 
 
 async def cardholders(_request: Request, view: View) -> Response:
@@ -54,6 +63,25 @@ async def change_status(request: Request, view: View) -> Response:
     return view.redirect(f"/cardholders/{id_}", notice=NOTICES[answer["status"]])
 
 
+async def start_check(request: Request, view: View) -> Response:
+    """Start an identity check, and go to its page."""
+    id_ = request.path_params["id"]
+    body = {"cardholder_id": id_, "flow_key": view.form().get("flow_key", "")}
+    answer = await view.api.post("/v1/kyc/checks", body)
+    if isinstance(answer, Problem):
+        return await _page(view, id_, answer)
+    return view.redirect(f"/kyc/{answer['id']}", notice="The check has begun.")
+
+
+async def erase(request: Request, view: View) -> Response:
+    """Destroy the cardholder's personal data."""
+    id_ = request.path_params["id"]
+    answer = await view.api.delete(f"/v1/cardholders/{id_}")
+    if isinstance(answer, Problem):
+        return await _page(view, id_, answer)
+    return view.redirect(f"/cardholders/{id_}", notice="The personal data of the cardholder are destroyed.")
+
+
 async def _page(view: View, id_: str, problem: Problem | None = None) -> Response:
     found = await view.api.require(f"/v1/cardholders/{id_}")
     of_holder = {"cardholder_id": found["id"], "limit": PAGE_LIMIT_MAX}
@@ -64,12 +92,12 @@ async def _page(view: View, id_: str, problem: Problem | None = None) -> Respons
         checks = await view.api.get("/v1/kyc/checks", of_holder)
     return view.html(
         "cardholders/page.html",
-        status=200 if problem is None else problem.status,
         problem=problem,
         holder=found,
         moves=TRANSITIONS[found["status"]] if found["erased_at"] is None else frozenset(),
         programme=await one(view, "get_program", f"/v1/programs/{found['programme_id']}"),
         cards=None if cards is None else rows_of(cards),
+        flows=FLOWS,
         checks=None if checks is None else rows_of(checks),
     )
 
@@ -78,4 +106,6 @@ PAGES: Final = (
     PageRoute("/cardholders", cardholders, operation="list_cardholders", label="Cardholders", group="Cards"),
     PageRoute("/cardholders/{id}", cardholder, operation="get_cardholder"),
     PageRoute("/cardholders/{id}/status", change_status, method="POST", operation="update_cardholder"),
+    PageRoute("/cardholders/{id}/checks", start_check, method="POST", operation="create_kyc_check"),
+    PageRoute("/cardholders/{id}/erase", erase, method="POST", operation="delete_cardholder"),
 )

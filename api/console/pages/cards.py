@@ -59,7 +59,6 @@ async def card_page(view: View, card_id: str, *, problem: Problem | None = None)
         transactions = await view.api.get("/v1/transactions", of_card)
     return view.html(
         "cards/page.html",
-        status=200 if problem is None else problem.status,
         problem=problem,
         card=found,
         moves=TRANSITIONS[found["state"]],

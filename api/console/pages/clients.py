@@ -49,7 +49,6 @@ async def create(_request: Request, view: View) -> Response:
 def _form(view: View, values: dict[str, Any], *, problem: Problem | None = None) -> Response:
     return view.html(
         "clients/form.html",
-        status=200 if problem is None else problem.status,
         values=values,
         roles=[role for role in ROLES if includes(view.caller.role, role)],
         scopes=[scope for scope in SCOPES if scope in view.caller.scopes],
@@ -92,7 +91,6 @@ async def _show(view: View, id_: str, *, problem: Problem | None = None) -> Resp
     found = await view.api.require(f"/v1/clients/{id_}")
     return view.html(
         "clients/client.html",
-        status=200 if problem is None else problem.status,
         client=found,
         overlaps=OVERLAPS,
         problem=problem,

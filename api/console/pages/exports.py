@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import placed
 from api.console.view import PageRoute, View
 from api.console.windows import day_window, days_ago, last_instant
 from api.exports.columns import ExportKind, Format
@@ -65,15 +64,14 @@ async def _list(view: View, form: dict[str, str], problem: Problem | None = None
     found, pager = await view.paged("/v1/exports")
     # The API's pointers are those of instants; the form has days.
     named = form | {"from": "", "to": ""}
-    return view.html(
+    return view.form_page(
         "exports/list.html",
-        status=200 if problem is None else problem.status,
+        form,
+        problem,
+        names=named,
         exports=found["data"],
         last_instant=last_instant,
         pager=pager,
-        form=form,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, named),
         kinds=get_args(ExportKind),
         formats=get_args(Format),
     )

@@ -60,7 +60,6 @@ async def _show(
         holder = None if isinstance(answer, Problem) else answer
     return view.html(
         "kyc/check.html",
-        status=200 if problem is None else problem.status,
         check=found,
         holder=holder,
         inputs=needs(found["flow_key"]),

@@ -39,7 +39,6 @@ async def ledger(request: Request, view: View) -> Response:
         account = None if isinstance(answer, Problem) else answer
     return view.html(
         "transfers/ledger.html",
-        status=200 if problem is None else problem.status,
         problem=problem,
         entries=entries,
         pager=pager,

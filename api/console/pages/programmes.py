@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import nested, placed, text, texts
+from api.console.editor.names import edited, nested, rows, text, texts
+from api.console.editor.pairs import at_rows, given_rows, pairs_of
 from api.console.view import PageRoute, View
 from engine.instant import zone_names
 from engine.kyc.flows import DOCUMENT_TYPES
@@ -69,7 +70,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     policy = await _or_none(view, f"{path}/stip-policy")
     return view.html(
         "programmes/programme.html",
-        status=200 if problem is None else problem.status,
         programme=found,
         policy=policy,
         outages=None if outages is None else outages["data"],
@@ -124,12 +124,15 @@ async def new_programme(_request: Request, view: View) -> Response:
 
 
 async def create(_request: Request, view: View) -> Response:
-    """Create the programme. Its page shows the decision secret, which cannot be read again."""
+    """Create the programme, or change the form's rows. The next page shows the decision secret, which cannot
+    be read again."""
     form = nested(view.form().pairs)
+    if edited(form, text(form, "do")):
+        return _form_page(view, form, None)
     body = _settings(form) | {name: text(form, name) for name in ("currency", "mode")}
-    answer = await view.api.post("/v1/programs", body)
+    answer = await view.api.post("/v1/programs", body | {"metadata": pairs_of(form)})
     if isinstance(answer, Problem):
-        return _form_page(view, form, None, answer)
+        return _form_page(view, form | {"metadata": given_rows(form)}, None, at_rows(answer, form))
     return view.html("programmes/created.html", status=201, programme=answer)
 
 
@@ -181,13 +184,12 @@ def _form_page(
 ) -> Response:
     names = (*_TEXTS, *_NULLABLE, *_NUMBERS, "currency", "mode", "status")
     fields = dict.fromkeys(names, "") | {"kyc_document_types": []} | form
-    return view.html(
+    fields["metadata"] = rows(form.get("metadata"))
+    return view.form_page(
         "programmes/form.html",
-        status=200 if problem is None else problem.status,
-        form=fields,
+        fields,
+        problem,
         programme=programme,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, fields),
         choices=CHOICES,
         limits=LIMITS,
         zones=sorted(zone_names()),

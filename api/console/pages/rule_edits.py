@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.editor import conditions
-from api.console.editor.names import edited, group, nested, placed, text
-from api.console.editor.rules import JsonError, json_object, json_text, rows_show_rule, rule_form, rule_of
+from api.console.editor.drafts import Draft, from_json
+from api.console.editor.names import edited, group, nested, text
+from api.console.editor.rules import json_text, rows_show_rule, rule_form, rule_of
 from api.console.scopes import scope_form, scope_of, scopes_of
 from api.console.view import PageRoute, View
 
@@ -19,17 +21,6 @@ STATES: Final = (
     ("shadow", "shadow: evaluated and reported, declines nothing"),
     ("active", "active: decides"),
 )
-UNSHOWABLE: Final = "The rows cannot show all members of this text. Save it as JSON, or remove them."
-
-
-class Draft(NamedTuple):
-    """The editor's content: the fields, or the JSON text in their place."""
-
-    form: dict[str, Any]
-    json: str | None = None
-    problem: Problem | None = None
-    message: str | None = None
-    """A sentence about the JSON text."""
 
 
 async def new_rule(request: Request, view: View) -> Response:
@@ -77,7 +68,7 @@ def _body(form: dict[str, Any], rule: dict[str, Any] | None) -> dict[str, Any] |
     """The body to be sent, or what the editor shows next if the button was not that for saving."""
     act, given = text(form, "do"), form.get("json")
     if isinstance(given, str):
-        return _from_json(form, given, act)
+        return from_json(form, given, act, rows_show_rule, _fields_of)
     if edited(form, act):
         return Draft(form)
     body = rule_of(form)
@@ -88,16 +79,8 @@ def _body(form: dict[str, Any], rule: dict[str, Any] | None) -> dict[str, Any] |
     return Draft(form, json_text(body)) if act == "json" else body
 
 
-def _from_json(form: dict[str, Any], given: str, act: str) -> dict[str, Any] | Draft:
-    try:
-        body = json_object(given)
-    except JsonError as wrong:
-        return Draft(form, given, message=str(wrong))
-    if act != "rows":
-        return body
-    if not rows_show_rule(body):
-        return Draft(form, given, message=UNSHOWABLE)
-    return Draft(rule_form(body) | {"scope": scope_form(body.get("scope"))})
+def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any]:
+    return rule_form(rule) | {"scope": scope_form(rule.get("scope"))}
 
 
 def _refused(form: dict[str, Any], problem: Problem) -> Draft:
@@ -108,19 +91,17 @@ def _refused(form: dict[str, Any], problem: Problem) -> Draft:
 
 
 async def _editor(view: View, draft: Draft, rule: dict[str, Any] | None) -> Response:
-    problem = draft.problem
     form = {"name": "", "action": "decline", "reason": "", "state": "draft", **draft.form}
     form["scope"] = scope_form(None) | group(draft.form, "scope")
     form["when"] = conditions.shown_rows(draft.form.get("when"))
-    return view.html(
+    return view.form_page(
         "rules/editor.html",
-        status=200 if problem is None else problem.status,
+        form,
+        draft.problem,
+        names=form if draft.json is None else {},
         rule=rule,
-        form=form,
         json=draft.json,
         message=draft.message,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, form if draft.json is None else {}),
         scopes=None if rule else await scopes_of(view),
         states=STATES,
         editor=conditions,

@@ -36,7 +36,6 @@ async def rules(request: Request, view: View) -> Response:
     found, pager, problem = await listed(view, "/v1/authorization-rules", filters)
     return view.html(
         "rules/list.html",
-        status=200 if problem is None else problem.status,
         rules=found,
         problem=problem,
         pager=pager,
@@ -62,7 +61,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     report = await view.api.get(f"/v1/authorization-rules/{rule_id}/report", window)
     return view.html(
         "rules/rule.html",
-        status=200 if problem is None else problem.status,
         rule=found,
         versions=versions["data"],
         report=report,

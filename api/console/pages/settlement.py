@@ -29,7 +29,6 @@ async def settlement(request: Request, view: View) -> Response:
     problem = answer if isinstance(answer, Problem) else None
     return view.html(
         "transfers/settlement.html",
-        status=200 if problem is None else problem.status,
         report=None if problem else answer,
         problem=problem,
         programme_id=programme_id,

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import group, nested, placed, text, texts
+from api.console.editor.names import group, nested, text, texts
 from api.console.pages.programmes import whole
 from api.console.view import PageRoute, View
 from engine.instant import DAY_MS, to_text
@@ -107,13 +107,11 @@ def _form_page(
     names = ("mode", "max_amount", "max_count_per_day", "mcc_list", "mcc_list_mode")
     fields = dict.fromkeys(names, "") | {"triggers": []} | form
     fields["max_total_exposure"] = {"amount": "", "currency": ""} | group(form, "max_total_exposure")
-    return view.html(
+    return view.form_page(
         "programmes/policy.html",
-        status=200 if problem is None else problem.status,
+        fields,
+        problem,
         programme=programme,
-        form=fields,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, fields),
         modes=MODES,
         triggers=TRIGGERS,
         mcc_modes=MCC_MODES,

@@ -10,14 +10,19 @@ from starlette.responses import Response
 from api.console.api_calls import Problem
 from api.console.life import timeline
 from api.console.lookups import one, rows_of
+from api.console.simulated import simulation_of
 from api.console.view import PageRoute, View
 from engine.limits import CONSOLE_DELIVERY_ENDPOINTS_MAX, CONSOLE_DELIVERY_EVENTS_MAX, PAGE_LIMIT_MAX
+
+SALES: Final = frozenset({"purchase", "force_post"})
+OPEN: Final = frozenset({"pending", "partially_cleared"})
+PRESENTED: Final = frozenset({"partially_cleared", "cleared", "posted"})
 
 
 async def transaction(request: Request, view: View) -> Response:
     """The page."""
     found = await view.api.require(_path(request))
-    return await _page(view, found)
+    return await transaction_page(view, found)
 
 
 async def replay(request: Request, view: View) -> Response:
@@ -25,8 +30,8 @@ async def replay(request: Request, view: View) -> Response:
     found = await view.api.require(_path(request))
     replayed = await view.api.post(f"{_path(request)}/replay")
     if isinstance(replayed, Problem):
-        return await _page(view, found, problem=replayed, status=replayed.status)
-    return await _page(view, found, replayed=replayed)
+        return await transaction_page(view, found, problem=replayed)
+    return await transaction_page(view, found, replayed=replayed)
 
 
 async def deliveries(request: Request, view: View) -> Response:
@@ -49,14 +54,14 @@ async def deliveries(request: Request, view: View) -> Response:
     return view.html("transaction/deliveries.html", deliveries=found, endpoints=endpoints)
 
 
-async def _page(
+async def transaction_page(
     view: View,
     found: dict[str, Any],
     *,
-    status: int = 200,
     replayed: dict[str, Any] | None = None,
     problem: Problem | None = None,
 ) -> Response:
+    """The page of a transaction; with ``problem`` after a refused action."""
     of_life = {"authorization_id": found["id"], "limit": PAGE_LIMIT_MAX}
     entries = events = None
     if view.may("list_ledger_entries"):
@@ -65,14 +70,30 @@ async def _page(
         events = await view.api.get("/v1/events", of_life)
     return view.html(
         "transaction/page.html",
-        status=status,
         transaction=found,
+        acts=await _acts(view, found),
         card=await one(view, "get_card", f"/v1/cards/{found['card_id']}"),
         programme=await one(view, "get_program", f"/v1/programs/{found['programme_id']}"),
         steps=timeline(found, rows_of(entries), rows_of(events)),
         replayed=replayed,
         problem=problem,
     )
+
+
+async def _acts(view: View, found: dict[str, Any]) -> frozenset[str]:
+    """What the simulated network can still do to the transaction."""
+    if found["kind"] not in SALES or found["status"] == "declined":
+        return frozenset()
+    simulation = await simulation_of(view, found)
+    if simulation is None:
+        return frozenset()
+    acts = {"refund"} if found["status"] in PRESENTED else set()
+    # A force post is no authorization that a follow-up could refer to.
+    if simulation["operation"] == "spend":
+        acts.add("clear")
+        if found["status"] in OPEN:
+            acts |= {"reverse", "increment", *(["expire"] if found["hold_id"] else [])}
+    return frozenset(acts)
 
 
 def _path(request: Request) -> str:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.editor.names import group, nested, placed, text
+from api.console.editor.names import group, nested, text
 from api.console.filtered import listed
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
@@ -36,7 +36,6 @@ async def transfers(request: Request, view: View) -> Response:
     found, pager, problem = await listed(view, "/v1/transfers", given)
     return view.html(
         "transfers/list.html",
-        status=200 if problem is None else problem.status,
         transfers=found,
         problem=problem,
         pager=pager,
@@ -58,7 +57,6 @@ async def shown(request: Request, view: View, problem: Problem | None = None) ->
     entries = [await view.api.require("/v1/ledger-entries", transfer_id=each) for each in ids]
     return view.html(
         "transfers/transfer.html",
-        status=200 if problem is None else problem.status,
         transfer=found,
         entries=[entry for page in entries for entry in page["data"]],
         scopes=await scopes_of(view),
@@ -102,12 +100,10 @@ async def create(_request: Request, view: View) -> Response:
 def _form_page(view: View, form: dict[str, Any], problem: Problem | None = None) -> Response:
     fields = dict.fromkeys(_NAMES, "") | form
     fields["amount"] = {"amount": "", "currency": ""} | group(form, "amount")
-    return view.html(
+    return view.form_page(
         "transfers/form.html",
-        status=200 if problem is None else problem.status,
-        form=fields,
-        problem=problem,
-        faults={} if problem is None else placed(problem.errors, fields),
+        fields,
+        problem,
         kinds=KINDS,
         directions=DIRECTIONS,
         currencies=CURRENCIES,

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.console.api_calls import PageProblem, Problem
+from api.console.api_calls import Problem
 from api.console.purchases import CHOICES, DEFAULTS, dry_run_of, fields_of, spend_of
+from api.console.simulated import decision, outcome, send_once
 from api.console.view import PageRoute, View
-from api.database.pool import Connection
-from api.http.answers import json_response
-from api.operations.idempotency import claim_of, hand_over
-
-DECISION_POLLS_MAX: Final = 100
-DECISION_POLL_SECONDS: Final = 0.05
 
 
 async def evaluate(request: Request, view: View) -> Response:
@@ -39,7 +32,6 @@ async def evaluate(request: Request, view: View) -> Response:
     problem = answer if isinstance(answer, Problem) else None
     return view.html(
         "cards/evaluate.html",
-        status=200 if problem is None else problem.status,
         card=card,
         given=given if "amount" in given else DEFAULTS | given,
         recorded=recorded,
@@ -58,57 +50,13 @@ async def spend_form(request: Request, view: View) -> Response:
 async def spend(request: Request, view: View) -> Response:
     """Send the spend over the wire, wait for its decision, and go to its transaction."""
     card, form = await view.api.require(_card_path(request)), view.form()
-    try:
-        accepted = await _once(view, spend_of(form, card), form.get("key", ""))
-    except PageProblem as refused:
-        return _spend_form(view, card, form, refused.problem)
-    decided = await _decision(view, accepted["simulation_id"])
-    if decided is None:
-        return view.redirect(f"/cards/{card['id']}", notice="The spend is sent; it has no answer yet.")
-    if decided["transaction_id"] is None:
-        failure = decided["failure"]
-        return view.redirect(
-            f"/cards/{card['id']}",
-            notice=f"The spend failed: {failure['detail'] if failure else 'no answer'}",
-        )
-    return view.redirect(f"/transactions/{decided['transaction_id']}", notice=_notice(decided))
-
-
-async def _once(view: View, body: dict[str, Any], key: str) -> dict[str, Any]:
-    """The acceptance of the spend. The operation takes no idempotency key, because each call is a message of
-    its own; the console claims the key of the form, so that a form sent twice is one message. Raises
-    ``PageProblem``."""
-
-    async def prepare(_connection: Connection) -> None:
-        return None
-
-    async def send(_prepared: None) -> Response:
-        answer = await view.api.post("/v1/simulated-spends", body)
-        if isinstance(answer, Problem):
-            raise PageProblem(answer)
-        return json_response(202, answer)
-
-    claim = claim_of(view.services, view.caller, view.request, key, body)
-    accepted = await hand_over(view.services, claim, prepare, send)
-    found: dict[str, Any] = orjson.loads(accepted.body)
-    return found
-
-
-async def _decision(view: View, simulation_id: str) -> dict[str, Any] | None:
-    """The simulation once it has ended; ``None`` if it does not end in time."""
-    for _ in range(DECISION_POLLS_MAX):
-        found = await view.api.require(f"/v1/simulated-spends/{simulation_id}")
-        if found["state"] in {"decided", "failed"}:
-            return found
-        await asyncio.sleep(DECISION_POLL_SECONDS)
-    return None
-
-
-def _notice(decided: Mapping[str, Any]) -> str:
-    if decided["decision"] == "approved":
-        return f"Approved: {decided['approved_amount']['amount']} {decided['approved_amount']['currency']}."
-    reason = (decided["decline_reason"] or "").replace("_", " ")
-    return f"Declined: {reason or decided['response_code']}."
+    accepted = await send_once(view, spend_of(form, card))
+    if isinstance(accepted, Problem):
+        return _spend_form(view, card, form, accepted)
+    ended = await decision(view, accepted["simulation_id"])
+    transaction_id = (ended or {}).get("transaction_id")
+    there = f"/transactions/{transaction_id}" if transaction_id else f"/cards/{card['id']}"
+    return view.redirect(there, notice=outcome("Approved", ended))
 
 
 def _spend_form(
@@ -116,7 +64,6 @@ def _spend_form(
 ) -> Response:
     return view.html(
         "cards/spend.html",
-        status=200 if problem is None else problem.status,
         card=card,
         given=given,
         problem=problem,

@@ -45,7 +45,6 @@ async def create_user(_request: Request, view: View) -> Response:
 def _form_page(view: View, given: dict[str, Any], problem: Problem | None) -> Response:
     return view.html(
         "users/new.html",
-        status=200 if problem is None else problem.status,
         given=given,
         problem=problem,
         **_choices(view),
@@ -61,7 +60,6 @@ async def _user_page(view: View, user_id: str, problem: Problem | None) -> Respo
     found = await view.api.require(f"/v1/users/{user_id}")
     return view.html(
         "users/user.html",
-        status=200 if problem is None else problem.status,
         user=found,
         own=found["id"] == view.caller.id,
         problem=problem,

@@ -63,7 +63,6 @@ def _form(
         groups.setdefault(entry.type.partition(".")[0].replace("_", " "), []).append(entry)
     return view.html(
         "webhooks/form.html",
-        status=200 if problem is None else problem.status,
         id=id_,
         values=values,
         groups=groups,

@@ -51,7 +51,6 @@ async def _show(
         )
     return view.html(
         "webhooks/endpoint.html",
-        status=200 if problem is None else problem.status,
         endpoint=found,
         deliveries=None if deliveries is None else deliveries["data"],
         pager=pager,
@@ -139,7 +138,6 @@ async def _show_event(view: View, id_: str, event_id: str, *, problem: Problem |
         event = None
     return view.html(
         "webhooks/event.html",
-        status=200 if problem is None else problem.status,
         endpoint=found,
         event_id=event_id,
         event=event,

@@ -1,5 +1,6 @@
 // Rows of conditions and controls: the operators of the chosen attribute, an example of its value, and the focus after
-// a row is added or removed. The server makes the rows; without this script every operator is offered.
+// a row is added or removed; choices that make the form anew. The server makes the rows; without this script every
+// operator is offered, and a button makes the form anew.
 "use strict";
 
 (() => {
@@ -21,8 +22,14 @@
 
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-attribute]")) refine(event.target.closest("[data-condition]"));
+    if (!event.target.matches("[data-renews]")) return;
+    // The new form has the same field; it gets the focus again.
+    renewed = event.target.id;
+    document.getElementById(event.target.dataset.renews).click();
   });
 
+  // The field whose change makes the form anew.
+  let renewed = null;
   // The list whose rows a button has changed; its last row gets the focus when the new form is in place.
   let changed = null;
   document.addEventListener("click", (event) => {
@@ -33,8 +40,10 @@
   });
 
   const focusChanged = () => {
+    if (renewed !== null) document.getElementById(renewed)?.focus();
+    renewed = null;
     if (changed === null) return;
-    const fields = [...document.querySelectorAll(`select[name^="${changed}."]`)];
+    const fields = [...document.querySelectorAll(`:is(select, input)[name^="${changed}."]`)];
     const own = fields.filter((each) => /^[0-9]+\.[a-z]+$/.test(each.name.slice(changed.length + 1)));
     const last = own.filter((each) => each.offsetParent !== null);
     const row = last.at(-1)?.name.slice(0, last.at(-1).name.lastIndexOf("."));

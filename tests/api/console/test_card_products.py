@@ -18,7 +18,9 @@ def fields(programme: Any, **changes: Any) -> dict[str, Any]:
         "form_factor": "virtual",
         "iin": "45600000",
         "kyc_flow": "",
-        "external_ref": "",
+        "external_ref": "virtual-2026",
+        "metadata.0.key": "team",
+        "metadata.0.value": "<b>red</b>",
         "control_defaults.0.kind": "mcc_deny",
         "control_defaults.0.value": "7995",
         "control_defaults.1.kind": "per_txn_cap",
@@ -41,10 +43,9 @@ async def test_product_is_created_with_controls_changed_and_retired(
         page = (await browser.follow(made)).text
         assert "Virtual &lt;debit&gt;" in page
         assert "none of these merchant categories: 7995" in page
+        assert "&lt;b&gt;red&lt;/b&gt;" in page
         path = made.headers["location"].removeprefix("/console")
-        shown = (await browser.follow(await browser.post(path, {"external_ref": "virtual-2026"}))).text
-        assert "virtual-2026" in shown
-        shown = (await browser.follow(await browser.post(path, {"do": "retire"}))).text
+        shown = (await browser.follow(await browser.post(f"{path}/retire"))).text
         assert "no more cards are issued under it" in shown
         assert 'id="retire"' not in shown
         assert path in (await browser.get("/card-products", programme_id=programme["id"])).text
@@ -54,6 +55,7 @@ async def test_product_is_created_with_controls_changed_and_retired(
         {"kind": "per_txn_cap", "amount": "250.00"},
     ]
     assert (product["status"], product["external_ref"]) == ("retired", "virtual-2026")
+    assert product["metadata"] == {"team": "<b>red</b>"}
 
 
 async def test_problems_are_shown_at_their_fields(running: Installation, acme: Caller) -> None:
@@ -74,12 +76,12 @@ async def test_pages_follow_permissions_and_tenants(running: Installation, acme:
     reader = await running.caller(tenant, scopes=("card_products:read",))
     async with visitor(running, reader) as browser:
         assert "<dialog" not in (await browser.get(path)).text
-        await browser.post(path, {"do": "retire"}, 403)
+        await browser.post(f"{path}/retire", {}, 403)
         await browser.post("/card-products/new", fields(programme), 403)
     stranger = await running.caller(f"{tenant}-other")
     async with visitor(running, stranger) as browser:
         await browser.get(path, 404)
-        await browser.post(path, {"do": "retire"}, 404)
+        await browser.post(f"{path}/retire", {}, 404)
         await browser.post("/card-products/new", fields(programme), 404)
         assert "Only Acme" not in (await browser.get("/card-products")).text
     assert (await acme.get(f"/v1/card-products/{product['id']}"))["status"] == "active"

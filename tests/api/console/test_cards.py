@@ -101,17 +101,30 @@ async def test_card_is_frozen_and_unfrozen_with_an_entry_in_the_audit_log(
         assert ">Freeze<" not in page
 
 
+def control_rows(*rows: tuple[str, str], do: str = "save") -> dict[str, str]:
+    """The fields of the form of controls."""
+    fields = {"do": do}
+    for place, (kind, value) in enumerate(rows):
+        fields |= {f"controls.{place}.kind": kind, f"controls.{place}.value": value}
+    return fields
+
+
 async def test_controls_are_edited_as_rows(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card(controls=[{"kind": "per_txn_cap", "amount": "50.00"}])
     path = f"/cards/{card['id']}/controls"
     async with visitor(running, acme) as browser:
         form = (await browser.get(path)).text
         assert 'value="50.00"' in form
-        assert form.count('name="kind"') == 4
-        rows = {
-            "kind": ["per_txn_cap", "", "mcc_allow", "per_day_cap", "country_deny"],
-            "value": ["60.00", "ignored", "5411, 5812", "3", "FR"],
-        }
+        assert form.count(".kind") > 0
+        added = control_rows(("per_txn_cap", "50.00"), do="add:controls")
+        assert "controls.1.kind" in (await browser.post(path, added, 200)).text
+        rows = control_rows(
+            ("per_txn_cap", "60.00"),
+            ("", ""),
+            ("mcc_allow", "5411, 5812"),
+            ("per_day_cap", "3"),
+            ("country_deny", "fr"),
+        )
         page = (await browser.follow(await browser.post(path, rows))).text
         assert "The controls of the card are changed" in page
         # In the order of evaluation.
@@ -123,14 +136,14 @@ async def test_controls_are_edited_as_rows(running: Installation, acme: Caller) 
         ]
         assert (await acme.get(f"/v1/cards/{card['id']}"))["controls"] == expected
         # Each bad row is named; nothing has changed, and what was entered stays.
-        rows = {"kind": ["per_txn_cap", "mcc_allow", "per_day_cap"], "value": ["1.00", "54", "many"]}
+        rows = control_rows(("per_txn_cap", "1.00"), ("mcc_allow", "54"), ("per_day_cap", "many"))
         page = (await browser.post(path, rows, 400)).text
-        assert 'id="error-1"' not in page
-        assert 'id="error-2"' in page
-        assert 'id="error-3"' in page
+        assert 'id="controls.0-error"' not in page
+        assert 'id="controls.1-error"' in page
+        assert 'id="controls.2-error"' in page
         assert 'value="many"' in page
         assert (await acme.get(f"/v1/cards/{card['id']}"))["controls"] == expected
-        await browser.post(path, {"kind": [""], "value": [""]})
+        await browser.post(path, control_rows(("", "")))
         assert (await acme.get(f"/v1/cards/{card['id']}"))["controls"] == []
 
 

@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import pytest
@@ -21,7 +22,15 @@ from tests.support.api.stack import Installation, served
 PREFIX = "/cards-of-acme"
 HOP_BY_HOP = {"host", "connection", "transfer-encoding", "content-length", "content-encoding"}
 LINK = re.compile(r'(?:href|src|action|data-url)="([^"]*)"')
-PAGES = ("/", "/docs", "/docs/reference", "/problems")
+PAGES = ("/", "/docs", "/docs/reference", "/problems", "/console/sign-in")
+CONSOLE_PAGES = (
+    "/console",
+    "/console/cards/new",
+    "/console/cards/{id}",
+    "/console/transactions",
+    "/console/account",
+)
+_TOKEN = re.compile(r'name="csrf" value="([0-9a-f]+)"')
 
 
 @asynccontextmanager
@@ -85,3 +94,62 @@ async def test_client_works_behind_the_proxy(running: Installation, acme: Caller
             unsigned = await http.get("/v1/programs")
             assert unsigned.status_code == 401
             assert "strict-transport-security" in unsigned.headers
+
+
+async def links_below_prefix(http: httpx2.AsyncClient, address: str, path: str) -> set[str]:
+    """The targets of all links of a page; each is below the prefix or on another host."""
+    page = await http.get(path, headers={"Accept": "text/html"})
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    targets = set()
+    for link in set(LINK.findall(page.text)):
+        target = urljoin(str(page.url), link.partition("#")[0].replace("&amp;", "&"))
+        if urlsplit(target)[:2] != urlsplit(address)[:2]:
+            assert link.startswith(("https://", "mailto:", "data:")), link
+        else:
+            assert target.startswith(f"{address}/") or target == address, link
+            targets.add(target)
+    return targets
+
+
+async def test_every_link_of_the_pages_stays_below_the_prefix(running: Installation) -> None:
+    async with behind_proxy(running) as (address, http):
+        targets = set.union(*[await links_below_prefix(http, address, path) for path in PAGES])
+        assert len(targets) > len(PAGES)
+        for target in sorted(targets):
+            answer = await http.get(target)
+            assert answer.status_code in {200, 401, 303, 405}, target
+
+
+async def test_console_works_below_the_prefix(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    async with behind_proxy(running) as (address, http):
+        form = {
+            "client_id": acme.credentials.client_id,
+            "client_secret": acme.credentials.client_secret,
+        }
+        here = {"Origin": address.removesuffix(PREFIX), "Sec-Fetch-Site": "same-origin"}
+        signed_in = await http.post("/console/sign-in", data=form, headers=here)
+        assert signed_in.status_code == 303
+        assert signed_in.headers["location"] == f"{PREFIX}/console"
+        cookie = signed_in.headers["set-cookie"].lower()
+        assert f"path={PREFIX}/console" in cookie
+        assert "secure" in cookie
+        targets = set()
+        for path in CONSOLE_PAGES:
+            targets |= await links_below_prefix(http, address, path.format(id=card["id"]))
+        static = sorted(each for each in targets if "/static/" in each)
+        assert static
+        for target in static:
+            assert (await http.get(target)).status_code == 200, target
+        page = await http.get(f"/console/cards/{card['id']}", headers={"Accept": "text/html"})
+        token = _TOKEN.search(page.text)
+        assert token is not None
+        frozen = await http.post(
+            f"/console/cards/{card['id']}/state",
+            data={"csrf": token[1], "key": "k-1", "state": "suspended"},
+            headers=here,
+        )
+        assert frozen.status_code == 303
+        assert frozen.headers["location"] == f"{PREFIX}/console/cards/{card['id']}"
+    assert (await acme.get(f"/v1/cards/{card['id']}"))["state"] == "suspended"

@@ -366,3 +366,26 @@ async def test_card_data_of_a_terminal_are_stored_nowhere(running: Installation,
 async def test_invalid_spend_is_refused(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
     problem = await acme.post("/v1/simulated-spends", spend_of(CARD_ID, **fields), 400, key=None)
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+async def test_list_finds_the_simulations_of_a_transaction(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
+    card = await acme.funded_card()
+    spend, other = await acme.spend(card, "20.00"), await acme.spend(card, "1.00")
+    path = f"/v1/simulated-spends/{spend['simulation_id']}"
+    cleared = await acme.post(f"{path}/clear", {"amount": {"amount": "5.00", "currency": "EUR"}}, 202)
+    await acme.simulation(cleared["simulation_id"])
+
+    async def found(caller: Caller, transaction_id: str, query: str = "") -> list[str]:
+        rows = await caller.get(f"/v1/simulated-spends?transaction_id={transaction_id}{query}")
+        return [each["simulation_id"] for each in rows["data"]]
+
+    both = sorted((cleared["simulation_id"], spend["simulation_id"]), reverse=True)
+    assert await found(acme, spend["transaction_id"]) == both
+    assert await found(acme, spend["transaction_id"], "&operation=clearing") == [cleared["simulation_id"]]
+    assert await found(acme, spend["transaction_id"], f"&limit=1&starting_after={both[0]}") == both[1:]
+    assert await found(acme, other["transaction_id"]) == [other["simulation_id"]]
+    assert await found(acme, CARD_ID) == []
+    stranger = await running.caller(f"{tenant}-other")
+    assert await found(stranger, spend["transaction_id"]) == []

@@ -71,13 +71,14 @@ class Simulations(Resource[AnyTransport]):
         self,
         *,
         card_id: str | None = None,
+        transaction_id: str | None = None,
         operation: str | None = None,
         state: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Call[records.Simulation]:
         """All simulations, or those that match."""
-        query = {"card_id": card_id, "operation": operation, "state": state, "limit": page_size}
-        return Call(query=query)
+        query = {"card_id": card_id, "transaction_id": transaction_id, "operation": operation, "state": state}
+        return Call(query=query | {"limit": page_size})
 
     @operation("POST", "/v1/simulated-spends/{id}/increment")
     def increment(
