@@ -15,7 +15,7 @@ from api.http.refusals import refusals
 from api.http.validation import View
 from api.operations.acts import RECORDED
 from api.operations.call import ReadCall
-from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.pagination import WindowQuery, first_of, page, page_model
 from api.operations.route import new_router
 from engine.acts import OPERATOR_ACTS
 
@@ -98,18 +98,15 @@ async def list_audit_log(query: Annotated[AuditLogQuery, Query()], call: ReadCal
     simulated traffic, refused requests and requests without effect are none. An entry is durable before its
     act is acknowledged. Entries cannot be changed, and are kept as long as the installation.
     """
+    filters, scanned = first_of({"r.object_id = ?": query.object_id, "r.actor = ?": query.actor})
     return await page(
         call.services,
         call.caller,
         query,
         table="audit_log",
         select=SELECT,
-        filters={
-            **query.around_window,
-            "r.object_id = ?": query.object_id,
-            "r.actor = ?": query.actor,
-        },
-        scanned={"r.act = ?": query.act, **query.recorded},
+        filters={**query.around_window, **filters},
+        scanned={"r.act = ?": query.act, **scanned, **query.recorded},
         show=show,
     )
 

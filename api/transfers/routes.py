@@ -19,7 +19,7 @@ from api.http.validation import View
 from api.metadata.inputs import ShownMetadata
 from api.operations.call import Call, KeyedCall, PathId, ReadCall
 from api.operations.idempotency import REPLAYED_HEADER, recall
-from api.operations.pagination import page, page_model
+from api.operations.pagination import first_of, page, page_model
 from api.operations.route import new_router
 from api.operations.submission import submit
 from api.transfers.inputs import IN_FULL, ReversalInput, TransferInput, TransfersQuery
@@ -118,20 +118,21 @@ async def _require_account(call: Call, given: TransferInput) -> None:
 )
 async def list_transfers(query: Annotated[TransfersQuery, Query()], call: ReadCall) -> Response:
     """List transfers, newest first. Simulated loads are transfers of the kind `load`."""
-    filters = {
-        "r.account_id = ?::uuid": query.account_id,
-        "r.programme_id = ?::uuid": query.programme_id,
-        "r.external_ref = ?": query.external_ref,
-        **query.around_window,
-    }
+    filters, scanned = first_of(
+        {
+            "r.external_ref = ?": query.external_ref,
+            "r.account_id = ?::uuid": query.account_id,
+            "r.programme_id = ?::uuid": query.programme_id,
+        }
+    )
     return await page(
         call.services,
         call.caller,
         query,
         table="transfers",
         select=_SELECT,
-        filters=filters,
-        scanned={"r.kind = ?": query.kind, **query.window},
+        filters=filters | query.around_window,
+        scanned={"r.kind = ?": query.kind, **scanned, **query.window},
         show=lambda row: transfer_view(_posted(row)),
     )
 

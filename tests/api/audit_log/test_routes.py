@@ -255,6 +255,9 @@ async def test_filters_and_pages(running: Installation, owner: Caller, tenant: s
     assert by["update_program"] != by["create_program"]
     found = await entries(owner, f"&actor={by['update_program']}")
     assert [each["after"]["name"] for each in found] == ["N0", "N1", "N2"]
+    same = await entries(owner, f"&actor={by['update_program']}&object_id={programme['id']}")
+    assert [each["id"] for each in same] == [each["id"] for each in found]
+    assert await entries(owner, f"&actor={by['update_program']}&object_id=absent") == []
     page = await owner.get("/v1/audit-log?limit=2&act=update_program")
     assert (len(page["data"]), page["has_more"]) == (2, True)
     rest = await owner.get(f"/v1/audit-log?act=update_program&starting_after={page['next_cursor']}")

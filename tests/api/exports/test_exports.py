@@ -18,6 +18,7 @@ from api.exports import content, writing
 from api.exports.columns import COLUMNS, ExportKind
 from api.exports.writing import write_next
 from engine.limits import EXPORT_ADDRESS_SECONDS, EXPORT_ATTEMPTS_MAX, EXPORT_KEEP_HOURS, EXPORTS_OPEN_MAX
+from tests.support.actors.outbox.waiting import eventually
 from tests.support.api.authorization_rules import RULES, rule_of
 from tests.support.api.delegation import delegated_card, policy
 from tests.support.api.driver import Caller
@@ -267,6 +268,24 @@ async def test_interrupted_export_is_started_over(
     assert len((await text_of(acme, export)).splitlines()) == 3
     attempts = "SELECT array_agg(DISTINCT attempt) FROM export_chunks WHERE export_id = $1::uuid"
     assert await running.services.pool.fetchval(attempts, created["id"]) == [2]
+
+
+async def test_lease_is_kept_before_the_first_row(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL can need longer than the lease to sort ledger entries."""
+    estimate, pool = writing._estimate, running.services.pool
+    extended = "SELECT lease_until > now() FROM exports"
+
+    async def slow(*given: Any) -> int:
+        await pool.execute("UPDATE exports SET lease_until = now()")
+        await eventually(lambda: pool.fetchval(extended))
+        return await estimate(*given)
+
+    monkeypatch.setattr(writing, "KEEP_SECONDS", 0.01)
+    monkeypatch.setattr(writing, "_estimate", slow)
+    export = await written(running, acme, "ledger_entries")
+    assert (export["state"], export["failure"]) == ("completed", None)
 
 
 async def test_lost_connection_starts_the_export_over(

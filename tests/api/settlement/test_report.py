@@ -88,6 +88,25 @@ async def test_report_sums_what_was_authorized_presented_and_refunded(
     assert (await report(acme, programme, today("Pacific/Auckland", -1)))["lines"] == []
 
 
+async def test_fees_are_shown_and_leave_the_net_amount(running: Installation, acme: Caller) -> None:
+    programme = await acme.programme()
+    card = await acme.card(await acme.product(programme), await acme.cardholder(programme))
+    await acme.load(card, "10.00")
+
+    async def charge(kind: str, amount: str) -> Any:
+        body = {"account_id": card["funding_account_id"], "direction": "debit", "kind": kind}
+        return await acme.post("/v1/transfers", body | {"amount": euros(amount)}, 201)
+
+    await charge("unload", "1.00")
+    await charge("fee", "0.75")
+    reversed_fee = await charge("fee", "2.00")
+    await acme.post(f"/v1/transfers/{reversed_fee['id']}/reverse", {}, 200)
+    [line] = (await report(acme, programme, today()))["lines"]
+    assert (line["network"], line["fees"], line["net"]) == ("visa", {"count": 3, "amount": "0.75"}, "0.00")
+    assert line["presented"] == line["refunded"] == line["authorized"] == EMPTY
+    assert all(row[1] for row in await running.services.pool.fetch(SETTLEMENT))
+
+
 async def test_report_of_an_earlier_day_is_final(acme: Caller) -> None:
     shown = await report(acme, await acme.programme(), today(days=-2))
     assert (shown["final"], shown["lines"]) == (True, [])

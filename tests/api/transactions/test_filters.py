@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from actors.settings import Settings
 from actors.vault import Vault
 from api.database.pool import connected
+from api.exports.columns import ExportKind, planner_settings, statement
 from api.operations import pagination
 from api.transactions import filters
 from loadtests.generators.history import (
@@ -26,7 +28,7 @@ from loadtests.generators.history import (
     fill,
 )
 from tests.support.api.driver import Caller
-from tests.support.api.stack import installation
+from tests.support.api.stack import Installation, installation
 
 ROWS = 20_000
 SCAN_MAX = 400
@@ -193,6 +195,25 @@ async def life_of(caller: Caller) -> Life:
     )
 
 
+async def _assert_exports_stream(running: Installation, life: Life) -> None:
+    """Their plans begin with the first row and read no table as a whole."""
+    find = "SELECT tenant_id::text FROM cards WHERE id = $1::uuid"
+    tenant = await running.services.pool.fetchval(find, life.rare_card)
+    begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    kinds: tuple[ExportKind, ...] = ("transactions", "decisions")
+    for kind in kinds:
+        values = (tenant, False, begin, end, pagination.FIRST_ID, pagination.LAST_ID)
+        explain = f"EXPLAIN (FORMAT JSON) {statement(kind, 'csv')}"
+        async with running.services.pool.acquire() as connection, connection.transaction():
+            for name, value in planner_settings(kind).items():
+                await connection.execute(f"SET LOCAL {name} = '{value}'")
+            plan = json.loads(await connection.fetchval(explain, *values))[0]["Plan"]
+        nodes = {(part["Node Type"], part.get("Relation Name")) for part in _parts(plan)}
+        whole = {"Hash Join", "Merge Join", "Sort", "Gather", "Gather Merge"} & {node for node, _ in nodes}
+        assert not whole, (kind, nodes)
+        assert {("Seq Scan", "transactions"), ("Seq Scan", "journal")}.isdisjoint(nodes), (kind, nodes)
+
+
 async def test_pages_cost_little_beside_a_busy_tenant(
     settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,4 +271,5 @@ async def test_pages_cost_little_beside_a_busy_tenant(
             assert "Seq Scan" not in cost.scans, (query, cost)
             assert cost.rows <= rows_max, (query, cost)
             assert cost.buffers <= 6 * rows_max + 1_000, (query, cost)
+        await _assert_exports_stream(running, life)
         assert len(await ids(acme, "decision=declined&limit=100")) == ROWS // DECLINED_EACH + RARE_ROWS + 1

@@ -216,6 +216,9 @@ async def test_list_is_filtered_by_every_parameter(acme: Caller) -> None:
     assert await amounts(f"programme_id={second['programme_id']}") == ["6.00"]
     assert await amounts("kind=load") == ["6.00", "5.00"]
     assert await amounts("external_ref=F-1") == ["1.00"]
+    own = f"account_id={first['funding_account_id']}"
+    assert await amounts(f"{own}&external_ref=F-1&programme_id={first['programme_id']}") == ["1.00"]
+    assert await amounts(f"{own}&programme_id={second['programme_id']}") == []
     assert await amounts(f"from={fee['created_at']}") == ["1.00"]
     assert await amounts(f"to={fee['created_at']}") == ["6.00", "5.00"]
     assert await amounts(f"starting_after={fee['id']}&limit=1") == ["6.00"]
