@@ -57,8 +57,10 @@ demo: $(VENV)/.runtime ## walk through the life of a card with a live commentary
 test: $(VENV)/.dev ## run all tests, import contracts included
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
-coverage: $(VENV)/.dev ## the engine's tests with branch coverage; fails below 98 % (a minute more than without)
-	@$(BIN)/python -m coverage run -m pytest -q tests/engine
+coverage: $(VENV)/.dev ## the engine's tests with branch coverage; fails below 98 %
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -q -n 2 --dist loadfile tests/engine
+	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report
 
 lint: $(VENV)/.dev ## style, spelling, types and import directions
@@ -118,5 +120,5 @@ lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrad
 	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file contains an address"; exit 1; fi
 
 clean: ## remove the environment, caches and the state in var/
-	@rm -rf $(VENV) $(VENV_LOAD) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	@rm -rf $(VENV) $(VENV_LOAD) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

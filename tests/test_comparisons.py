@@ -19,6 +19,8 @@ SOURCES = [
     path for room in ("engine", "actors", "api", "ops") for path in sorted((ROOT / room).rglob("*.py"))
 ]
 SECRET = re.compile(r"(secret|signature|cvv2?|token|password|mac)$")
+NAMED = re.compile(SECRET.pattern.removesuffix("$") + r"\b")
+"""Finds a name in a source before that is parsed."""
 HARMLESS = {
     # Outcomes of checks, or whether there is a value; never the value itself.
     ("actors/network/respondent.py", "cvv2"),
@@ -67,7 +69,8 @@ def test_secrets_are_compared_in_constant_time() -> None:
     found = {
         (str(path.relative_to(ROOT)), name)
         for path in SOURCES
-        for name in compared(path.read_text())
+        if NAMED.search(source := path.read_text())
+        for name in compared(source)
         if SECRET.search(name)
     }
     assert found <= HARMLESS
