@@ -27,7 +27,8 @@ class Batcher(Generic[Item]):
     """Calls ``flush`` with items in the order of their arrival, one call at a time.
 
     A call gets whole additions until it has ``batch_max`` items or more. With ``pause_seconds``, the batcher
-    pauses after each call that got several additions: calls become fewer and larger.
+    pauses after each call: calls become fewer and larger, and an item that arrives alone is still processed at
+    once.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Batcher(Generic[Item]):
                     for future in futures:
                         if not future.done():
                             future.set_result(None)
-                if self._pause_seconds and len(futures) > 1:
+                if self._pause_seconds:
                     await asyncio.sleep(self._pause_seconds)
         finally:
             self._worker = None

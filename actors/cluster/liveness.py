@@ -115,12 +115,19 @@ async def _wait_silent(ping: Ping, policy: ProbePolicy) -> Loss:
     while True:
         if (lost := await probe(ping, policy)) is not None:
             return lost
-        await asyncio.sleep(policy.ping_seconds)
+        await _tick(policy.ping_seconds)
 
 
 async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy) -> Loss:
     found_stopped = 0
     while found_stopped < policy.stopped_checks:
-        await asyncio.sleep(policy.check_seconds)
+        await _tick(policy.check_seconds)
         found_stopped = found_stopped + 1 if is_halted() else 0
     return "stopped"
+
+
+async def _tick(seconds: float) -> None:
+    """Sleep until a multiple of ``seconds``, at least half of it and at most one and a half. Watchers of
+    many processes then wake together, which costs one wake-up of this process instead of one for each."""
+    remaining = seconds - asyncio.get_running_loop().time() % seconds
+    await asyncio.sleep(remaining if remaining >= seconds / 2 else remaining + seconds)

@@ -1,10 +1,11 @@
 """A local Ray node without the helper processes that Stanchion does not use.
 
 ``ray.init`` also starts an autoscaler, a log monitor that would copy logs to a terminal, and an API server,
-for which it waits even without a dashboard. The node then starts no process before two agents, Python
-programs that import for a second, have written down their ports. Stanchion needs none of them, and Ray has no
-public option to leave them out. This is therefore the only module that uses Ray's internals for starting a
-node (``ray._private``). A version of Ray with other internals fails at its first start, in every test.
+for which it waits even without a dashboard. The node then starts two agents, Python programs that import for
+a second and keep a tenth of the installation's memory, and no process before they have written down their
+ports. Stanchion needs none of them, and Ray has no public option to leave them out. This is therefore the
+only module that uses Ray's internals for starting a node (``ray._private``). A version of Ray with other
+internals fails at its first start, in every test.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ray._private import node as ray_node
+from ray._private import services as ray_services
 from ray._private import worker as ray_worker
 from ray._private.parameter import RayParams
 from ray._raylet import (  # type: ignore[attr-defined]
@@ -29,6 +31,10 @@ from ray._raylet import (  # type: ignore[attr-defined]
 NOT_IN_USE: Final = -1
 """The port that the dashboard agent writes down for each of its services when Ray has no dashboard."""
 DASHBOARD_PORTS: Final = (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, DASHBOARD_AGENT_LISTEN_PORT_NAME)
+AGENTS: Final = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
+"""The raylet's options for its agents."""
+NO_AGENT: Final = "/bin/sh -c cat"
+"""A process in place of an agent. The raylet ends with its agents, and they with it: it keeps a pipe to each."""
 
 
 def servers() -> dict[str, subprocess.Popen[bytes]]:
@@ -65,15 +71,39 @@ class LocalNode(ray_node.Node):
         """Start none."""
 
     def start_raylet(self, *arguments: Any, **options: Any) -> None:
-        """Start the raylet after writing the ports that its agents would write."""
+        """Start the raylet without its own agents, after writing the ports that they would write."""
         for name in DASHBOARD_PORTS:
             persist_port(self._session_dir, self._node_id, name, NOT_IN_USE)
-        super().start_raylet(*arguments, **options)
+        with _without_agents():
+            super().start_raylet(*arguments, **options)
 
     def kill_all_processes(self, *arguments: Any, **options: Any) -> None:
         super().kill_all_processes(*arguments, **options)
         if self._kept_free is not None:
             self._kept_free.close()
+
+
+@contextmanager
+def _without_agents() -> Iterator[None]:
+    """Within this context, Ray starts servers without agents."""
+    start = ray_services.start_ray_process
+
+    def start_alone(command: list[str], *arguments: Any, **options: Any) -> Any:
+        return start(without_agents(command), *arguments, **options)
+
+    ray_services.start_ray_process = start_alone
+    try:
+        yield
+    finally:
+        ray_services.start_ray_process = start
+
+
+def without_agents(command: list[str]) -> list[str]:
+    """``command`` with ``NO_AGENT`` for each of the raylet's agents."""
+    replaced = {option: option + NO_AGENT for option in AGENTS}
+    return [
+        next((new for option, new in replaced.items() if part.startswith(option)), part) for part in command
+    ]
 
 
 def _reserved_port() -> socket.socket | None:

@@ -27,8 +27,10 @@ from actors.journal.rows import (
 T = TypeVar("T")
 
 IN_APPROVAL: Final = frozenset(
-    ("shards", "journal", "usage", "usage_before", "accounts", "accounts_before")
-    + ("holds", "transactions", "events")
+    {
+        *("shards", "journal", "usage", "usage_before", "accounts", "accounts_before"),
+        *("holds", "transactions", "events"),
+    }
 )
 """Attributes of ``Rows`` that ``commit_approval.sql`` writes."""
 RARE: Final = frozenset(("acts", "replacements", "rules", "rule_matches"))
@@ -98,8 +100,8 @@ def commit_arguments(host: str, rows: Rows) -> CommitArguments:
 
 
 def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
-    """The parameters of ``commit_approval.sql``; ``None`` if ``rows`` are not those of one approval with a new
-    hold and two events. The caller knows that there are no ``RARE`` rows."""
+    """The parameters of ``commit_approval.sql``; ``None`` if ``rows`` are not those of one approval with a
+    new hold and two events. The caller knows that there are no ``RARE`` rows."""
     if (
         len(rows.journal) != 1
         or len(rows.holds) != 1

@@ -1,8 +1,8 @@
 """The journal in PostgreSQL: one connection commits, a small pool does the rest.
 
 A commit is one statement: one round trip, one transaction. It calls the function ``commit_batch_v3``, or is
-``commit_approval.sql`` for a single approval. Taking shards uses the pool too: a take waits for another host's
-commit and must not delay this host's commits. A failed connection is terminated, not closed: closing a
+``commit_approval.sql`` for a single approval. Taking shards uses the pool too: a take waits for another
+host's commit and must not delay this host's commits. A failed connection is terminated, not closed: closing a
 connection to a frozen server can take forever.
 """
 

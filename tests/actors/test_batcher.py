@@ -50,21 +50,19 @@ async def test_batch_has_whole_additions_up_to_its_size() -> None:
     assert sink.batches == [[0, 0, 1, 1], [2, 2, 3, 3]]
 
 
-async def test_batcher_rests_after_a_batch_of_several_additions() -> None:
+async def test_batcher_rests_after_each_batch() -> None:
     sink = Sink()
     sink.release()
     batcher = Batcher(sink.flush, 100, pause_seconds=0.05)
-    await batcher.add([1])
-    await batcher.add([2])
-    assert sink.batches == [[1], [2]], "no rest between single additions"
     loop = asyncio.get_running_loop()
-    rested_from = loop.time()
-    await asyncio.gather(batcher.add([3]), batcher.add([4]))
-    later = batcher.add([5])
+    began = loop.time()
+    await batcher.add([1])
+    assert loop.time() - began < 0.05, "an addition alone does not wait"
+    later = batcher.add([2])
     await asyncio.sleep(0)
-    await asyncio.gather(later, batcher.add([6]))
-    assert sink.batches[2:] == [[3, 4], [5, 6]]
-    assert loop.time() - rested_from >= 0.05
+    await asyncio.gather(later, batcher.add([3]))
+    assert sink.batches == [[1], [2, 3]]
+    assert loop.time() - began >= 0.05
     await batcher.drain()
 
 

@@ -7,6 +7,7 @@ WITH fence AS (
     INSERT INTO journal (
         actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs, decision, reply, recorded_at, authorization_id
     ) VALUES ($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    RETURNING actor_id
 ), used AS (
     UPDATE card_usage
     SET seq = $17, day = $18, day_count = $19, day_amount_minor = $20, cvv2_failures = $21
@@ -34,5 +35,7 @@ WITH fence AS (
 )
 SELECT CASE
     WHEN NOT EXISTS (SELECT FROM fence) THEN refuse_commit('ST001')
-    WHEN NOT EXISTS (SELECT FROM used) OR NOT EXISTS (SELECT FROM balanced) THEN refuse_commit('ST002')
+    -- First: a command that is in the journal already is a duplicate, also if its card is behind.
+    WHEN NOT EXISTS (SELECT FROM journaled)
+        OR NOT EXISTS (SELECT FROM used) OR NOT EXISTS (SELECT FROM balanced) THEN refuse_commit('ST002')
 END

@@ -1,4 +1,5 @@
-"""The port reserved for one of Ray's agents. Integration tests cover the rest of the module."""
+"""The port reserved for one of Ray's agents, and the command that starts none. Integration tests cover the
+rest of the module."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import socket
 
 import pytest
 
-from actors.cluster.local_node import _reserved_port
+from actors.cluster.local_node import AGENTS, NO_AGENT, _reserved_port, without_agents
 
 
 def test_reserved_port_is_only_available_with_address_reuse() -> None:
@@ -21,3 +22,9 @@ def test_reserved_port_is_only_available_with_address_reuse() -> None:
         with socket.create_connection(reserved.getsockname(), 5) as caller:
             agent.accept()[0].close()
             assert caller.recv(1) == b""
+
+
+def test_command_of_a_raylet_starts_no_agents() -> None:
+    given = ["raylet", "--num=2", "--dashboard_agent_command=python a.py", "--runtime_env_agent_command=b c"]
+    expected = [*given[:2], *(option + NO_AGENT for option in AGENTS)]
+    assert without_agents(given) == expected

@@ -67,12 +67,13 @@ async def test_lost_answer_of_a_commit_is_an_unknown_outcome(postgres: PostgresB
         await retried(lambda: hasty.commit(Rows()))
         network.drops_answers = True
         with pytest.raises(UnknownOutcomeError):
-            await hasty.commit(owner.decide(spend(1)))
+            await hasty.commit(owner.decide(spend(1), spend(2)))
         with pytest.raises(UnknownOutcomeError):
             await hasty.renew(range(256))
         network.drops_answers = False
         await retried(lambda: hasty.renew(range(256)))
-        assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
+        keys = {spend(1).command_key, spend(2).command_key}
+        assert set(await journal.find(keys)) == keys
         assert (await journal.load_cards([FIRST.id])).cards == owner.cards
 
 

@@ -315,11 +315,12 @@ async def test_running_hosts_use_a_replaced_body_at_their_next_call(
         await journal.commit(owner.decide(spend(1)))
         assert await migrate(database_url, functions=functions) == ["commit_batch_v3"]
         with pytest.raises(StaleEpochError):
-            await journal.commit(owner.decide(spend(2)))
+            # A single approval is committed without the function.
+            await journal.commit(owner.decide(spend(2), spend(3)))
         assert await migrate(database_url) == ["commit_batch_v3"]
         owner.epochs = await journal.renew([SHARD])
         owner.activate(await journal.load_cards(owner.cards))
-        await journal.commit(owner.decide(spend(2)))
+        await journal.commit(owner.decide(spend(2), spend(3)))
 
 
 async def test_loads_from_before_the_table_of_transfers_are_counted_once(database_url: str) -> None:
