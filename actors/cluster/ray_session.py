@@ -79,17 +79,25 @@ def _start_local(settings: Settings, folder: Path) -> None:
             logging_level=logging.ERROR,
             _temp_dir=str(folder / "ray"),
         )
+        _end_error_listener()
 
 
 def _join_cluster(address: str, namespace: str) -> None:
     _probe(address)
     try:
         ray.init(address=address, namespace=namespace, log_to_driver=False, logging_level=logging.ERROR)
+        _end_error_listener()
     except (ConnectionError, RuntimeError) as failure:
         reason = str(failure).strip().splitlines()[0]
         raise ClusterError(
             f"STANCHION_RAY_ADDRESS: {reason}; a cluster with token authentication needs RAY_AUTH_MODE=token"
         ) from None
+
+
+def _end_error_listener() -> None:
+    """Let Ray's thread that prints errors of tasks end at its next message. While the head is away, it asks
+    again without a pause and takes most of a processor."""
+    ray._private.worker.global_worker.threads_stopped.set()
 
 
 def process_names(settings: Settings) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
+import ray
 
 from actors.cluster import ray_session as module
 from actors.cluster.environment import ClusterError, token_file
@@ -132,3 +134,19 @@ def test_foreign_folder_is_not_removed(
     start(settings, monkeypatch)
     assert precious.exists()
     assert named.exists()
+
+
+def test_no_thread_asks_a_lost_head_without_a_pause(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ray's thread for errors of tasks ends when this event is set; else it uses most of a processor while
+    the head is away."""
+    stopped = threading.Event()
+    monkeypatch.setattr(ray._private.worker.global_worker, "threads_stopped", stopped)
+    monkeypatch.setattr(ray, "init", lambda **_options: None)
+    module._start_local(settings, tmp_path)
+    assert stopped.is_set()
+    stopped.clear()
+    monkeypatch.setattr(module, "_probe", lambda _address: None)
+    module._join_cluster("127.0.0.1:1", "none")
+    assert stopped.is_set()
