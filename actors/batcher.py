@@ -27,8 +27,7 @@ class Batcher(Generic[Item]):
     """Calls ``flush`` with items in the order of their arrival, one call at a time.
 
     A call gets whole additions until it has ``batch_max`` items or more. With ``pause_seconds``, the batcher
-    pauses after each call: calls become fewer and larger, and an item that arrives alone is still processed at
-    once.
+    pauses after each call: calls become fewer and larger. An item that arrives alone is processed at once.
     """
 
     def __init__(

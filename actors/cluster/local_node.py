@@ -34,7 +34,8 @@ DASHBOARD_PORTS: Final = (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, DAS
 AGENTS: Final = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 """The raylet's options for its agents."""
 NO_AGENT: Final = "/bin/sh -c cat"
-"""A process in place of an agent. The raylet ends with its agents, and they with it: it keeps a pipe to each."""
+"""A process in place of an agent. The raylet ends with its agents, and they with it: it keeps a pipe to
+each."""
 
 
 def servers() -> dict[str, subprocess.Popen[bytes]]:

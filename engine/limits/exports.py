@@ -22,5 +22,5 @@ EXPORT_SECONDS_MAX: Final = 3_600
 EXPORT_LEASE_SECONDS: Final = 60
 """Time without progress after which another API server starts an export over."""
 EXPORT_ATTEMPTS_MAX: Final = 3
-EXPORT_POLL_SECONDS: Final = 0.5
+EXPORT_POLL_SECONDS: Final = 1.0
 """Interval at which an API server looks for exports to write; it writes one at a time."""
