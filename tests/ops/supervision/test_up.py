@@ -118,6 +118,10 @@ class Installation:
         text = (self.var_dir / LOG_FILE).read_text("utf-8")
         return [json.loads(line)["event"] for line in text.splitlines()]
 
+    def last_lines(self, server: str) -> str:
+        """The end of a server's log."""
+        return (self.var_dir / "log" / f"{server}.log").read_text("utf-8", "replace")[-2_000:]
+
     def database_url(self) -> str:
         return str(json.loads((self.var_dir / "servers.json").read_bytes())["database_url"])
 
@@ -227,7 +231,11 @@ async def test_killed_servers_are_restarted(installation: Installation) -> None:
     for pid in servers:
         os.kill(pid, signal.SIGKILL)
     await wait_until(lambda: all(gone(pid) for pid in servers))
-    await wait_until(lambda: len(set(installation.server_pids()) - set(servers)) == 2)
+    try:
+        await wait_until(lambda: len(set(installation.server_pids()) - set(servers)) == 2)
+    except AssertionError as failure:
+        failure.add_note(installation.last_lines("postgres") + installation.last_lines("redis"))
+        raise
 
     async def answers() -> int:
         while True:
