@@ -1,7 +1,7 @@
 """Drills on a cluster under load: a node joins, all processes restart, a node is drained, the head dies and
 comes back, a node dies. No decision may fail or get lost.
 
-    python -m ops.chaos.cluster [--folder DIR] [--cards 24]
+    python -m ops.chaos.cluster [--folder DIR] [--cards 24] [--only WORD]
 
 The drills use the command lines of CLUSTER.md to set the cluster up and to take a node out, with PostgreSQL
 and Redis beside it. All nodes run on one machine (``ops.chaos.environment.nodes``), so network partitions
@@ -348,9 +348,9 @@ DRILLS: Final[tuple[tuple[Fault, Drill], ...]] = (
 """In this order each drill finds the nodes that it needs."""
 
 
-async def run(folder: Path, cards: int, seed: int, report: ChaosReport) -> None:
-    """Run all drills once on a cluster of a head and two nodes, then check the history and the books. Raises
-    the errors of the start."""
+async def run(folder: Path, cards: int, seed: int, report: ChaosReport, only: str = "") -> None:
+    """Run all drills with ``only`` in their names once on a cluster of a head and two nodes, then check the
+    history and the books. Raises the errors of the start."""
     with ExitStack() as stack:
         var_dir = folder / "cluster"
         servers = EmbeddedPostgres(folder / "servers"), EmbeddedRedis(folder / "servers")
@@ -371,7 +371,7 @@ async def run(folder: Path, cards: int, seed: int, report: ChaosReport) -> None:
             crowd = await _crowd(record, var_dir, servers[0].url, cards, seed)
             cluster = Cluster(ray, folder, installation, record, crowd, nodes, servers[0].url)
             try:
-                await _drill(cluster, report)
+                await _drill(cluster, report, only)
             finally:
                 await crowd.close()
             report.operations += len(crowd.history.operations)
@@ -397,11 +397,13 @@ def _path() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-async def _drill(cluster: Cluster, report: ChaosReport) -> None:
+async def _drill(cluster: Cluster, report: ChaosReport, only: str) -> None:
     await cluster.balanced(2)
     await cluster.crowd.begin()
     await asyncio.sleep(PAUSE_SECONDS)
     for fault, drill in DRILLS:
+        if only not in fault.name:
+            continue
         print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", flush=True)
         try:
             outcome = await drill(cluster)
@@ -482,11 +484,13 @@ def main() -> None:
     parser.add_argument("--cards", type=int, default=24)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--folder", default="", help="keep logs and the database in this folder")
+    parser.add_argument("--only", default="", metavar="WORD", help="drills with WORD in their names")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     report = ChaosReport(options.seed)
     with tempfile.TemporaryDirectory(prefix="stanchion-cluster-") as temporary:
-        asyncio.run(run(Path(options.folder or temporary), options.cards, options.seed, report))
+        folder = Path(options.folder or temporary)
+        asyncio.run(run(folder, options.cards, options.seed, report, options.only))
     report.show()
     sys.exit(0 if report.passed else 1)
 
