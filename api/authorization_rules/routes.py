@@ -25,7 +25,7 @@ from api.http.answers import json_response
 from api.http.problems import FieldError, Refusal, not_found
 from api.http.refusals import refusals
 from api.operations.call import NO_MEMBERS, Call, Empty, KeyedCall, OptionallyKeyedCall, PathId, ReadCall
-from api.operations.pagination import first_of, page, page_model
+from api.operations.pagination import first_of, page, page_model, page_of
 from api.operations.route import new_router
 from api.operations.submission import submit
 from engine.commands import ChangeCardRule, ChangeProgrammeRule, CreateCardRule, CreateProgrammeRule
@@ -152,9 +152,7 @@ async def list_authorization_rule_versions(
     """List the versions of an authorization rule, newest first."""
     await rule_row(call, rule_id)
     rows = await fetch(call.services.pool, _VERSIONS, rule_id, query.starting_after, query.limit + 1)
-    data, has_more = [show_version(row) for row in rows[: query.limit]], len(rows) > query.limit
-    cursor = data[-1]["version"] if has_more else None
-    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": cursor})
+    return page_of(query, rows, show_version, cursor="version")
 
 
 @router.post(

@@ -81,7 +81,7 @@ async def list_cards(query: Annotated[CardsQuery, Query()], call: ReadCall) -> R
         where.add({"r.id = ANY (?::uuid[])": list(query.ids), REFERENCE: query.external_ref})
         where.add(filters | scanned)
         rows = await fetch(services.pool, f"{SELECT} WHERE {where} ORDER BY r.id DESC", *where.values)
-        return page_response([show(row, people) for row in rows], has_more=False)
+        return page_response([show(row, people) for row in rows])
     candidates = None
     if query.external_ref is not None:
         candidates = referenced("card", query.external_ref)

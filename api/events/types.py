@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from starlette.responses import Response
 
-from api.http.answers import json_response
 from api.http.fields import example
 from api.http.validation import View
 from api.operations.call import ReadCall
+from api.operations.pagination import page_response
 from api.operations.route import new_router
 from engine.webhooks.catalogue import CATALOGUE, EventType
 
@@ -44,7 +44,7 @@ async def list_event_types(call: ReadCall) -> Response:
     """
     gateway = call.services.settings.enable_gateway
     data = [_show(entry, gateway=gateway) for entry in CATALOGUE.values()]
-    return json_response(200, {"data": data, "has_more": False, "next_cursor": None})
+    return page_response(data)
 
 
 def _show(entry: EventType, *, gateway: bool) -> dict[str, Any]:

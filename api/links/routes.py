@@ -10,10 +10,10 @@ import msgspec
 from starlette.responses import Response
 
 from api.database.pool import connected
-from api.http.answers import json_response
 from api.http.fields import Instant, example, shown_instant
 from api.http.validation import View
 from api.operations.call import ReadCall
+from api.operations.pagination import page_response
 from api.operations.route import new_router
 from engine.instant import to_text
 from engine.limits import LINK_REPORT_FRESH_SECONDS
@@ -86,7 +86,7 @@ async def list_links(call: ReadCall) -> Response:
     """
     async with connected(call.services.pool) as connection:
         rows = await connection.fetch(_SELECT, call.caller.live)
-    return json_response(200, {"data": [_show(row) for row in rows], "has_more": False, "next_cursor": None})
+    return page_response([_show(row) for row in rows])
 
 
 def _show(row: asyncpg.Record) -> dict[str, Any]:

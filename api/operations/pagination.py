@@ -10,7 +10,7 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Protocol
@@ -59,6 +59,14 @@ class PageQuery(Input):
     def bounds(self) -> Bounds:
         """The ids of the page's rows."""
         return Bounds(FIRST_ID, self.starting_after or LAST_ID)
+
+
+class Limited(Protocol):
+    """A query with a limit of rows."""
+
+    @property
+    def limit(self) -> int:
+        """Most rows of a page."""
 
 
 class WindowQuery(PageQuery):
@@ -170,10 +178,9 @@ async def page(
             condition = f"r.id IN (SELECT r.id FROM {table} r WHERE {where} ORDER BY r.id DESC LIMIT {most})"
         statement = f"{select} WHERE {condition} ORDER BY r.id DESC LIMIT {most}"
         rows = await connection.fetch(statement, *where.values)
-    data, full = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
-    if full or last is None:
-        return page_response(data, has_more=full, cursor=rows[query.limit - 1]["id"] if full else None)
-    return json_response(200, {"data": data, "has_more": True, "next_cursor": last})
+    if len(rows) > query.limit or last is None:
+        return page_of(query, rows, show)
+    return page_response([show(row) for row in rows], has_more=True, cursor=last)
 
 
 async def _scan(
@@ -214,9 +221,25 @@ class Conditions:
         return " AND ".join(self.conditions)
 
 
-def page_response(data: list[dict[str, Any]], *, has_more: bool, cursor: str | None = None) -> Response:
-    """A page as it is sent; the cursor is the id of its last row."""
-    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": cursor})
+def page_of(
+    query: Limited,
+    rows: Sequence[asyncpg.Record],
+    show: Callable[[asyncpg.Record], dict[str, Any]],
+    *,
+    cursor: str = "id",
+    **members: Any,
+) -> Response:
+    """The page of ``rows``, of which at most one more than the limit was read. ``cursor`` is the member that
+    the next page begins after; ``members`` are further members of the page."""
+    data, has_more = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
+    return page_response(data, has_more=has_more, cursor=data[-1][cursor] if has_more else None, **members)
+
+
+def page_response(
+    data: list[dict[str, Any]], *, has_more: bool = False, cursor: Any = None, **members: Any
+) -> Response:
+    """A page as it is sent; the cursor is that of its last row."""
+    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": cursor, **members})
 
 
 _CURSOR: Final = "SELECT 1 FROM {table} r WHERE r.id = $3::uuid AND r.tenant_id = $1 AND r.live = $2"

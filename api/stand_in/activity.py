@@ -15,7 +15,6 @@ from pydantic import Field, StringConstraints, model_validator
 from starlette.responses import Response
 
 from api.database.pool import connected
-from api.http.answers import json_response
 from api.http.fields import (
     Currency,
     Id,
@@ -30,7 +29,7 @@ from api.http.refusals import refusals
 from api.http.validation import View
 from api.http.windows import require_bounded, window_of
 from api.operations.call import PathId, ReadCall
-from api.operations.pagination import PageQuery
+from api.operations.pagination import PageQuery, page_of
 from api.operations.route import new_router
 from api.programmes.routes import require_programme
 from engine.limits import STIP_WINDOW_DAYS_MAX
@@ -157,12 +156,8 @@ async def list_stip_activity(
             query.starting_after,
             query.limit + 1,
         )
-    data = [_show(row) for row in rows[: query.limit]]
-    has_more = len(rows) > query.limit
-    next_cursor = data[-1]["id"] if has_more else None
     # The column is NOT NULL: every recorded stand-in has a programme.
-    page = {"data": data, "has_more": has_more, "next_cursor": next_cursor, "unattributed_count": 0}
-    return json_response(200, page)
+    return page_of(query, rows, _show, unattributed_count=0)
 
 
 def _show(row: asyncpg.Record) -> dict[str, Any]:

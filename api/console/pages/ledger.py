@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.console.api_calls import Problem
-from api.console.filtered import listed
 from api.console.view import PageRoute, View
 from api.console.windows import day_window
 
@@ -32,7 +31,8 @@ async def ledger(request: Request, view: View) -> Response:
     entries, pager, account, problem = None, None, None, None
     if given and subject in {name for name, _ in SUBJECTS}:
         window = day_window(view.zone, filters["first_day"], filters["last_day"])
-        entries, pager, problem = await listed(view, "/v1/ledger-entries", {subject: given} | window)
+        found = await view.listed("/v1/ledger-entries", **{subject: given}, **window)
+        entries, pager, problem = found.rows, found.pager, found.problem
         answer = (
             await view.api.get(f"/v1/accounts/{given}") if subject == "account_id" and not problem else None
         )

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from api.console.api_calls import Problem
 from api.console.day_chart import day_chart
 from api.console.editor import conditions
-from api.console.filtered import listed
 from api.console.scopes import PATHS, scopes_of
 from api.console.view import PageRoute, View
 from engine.instant import DAY_MS, to_text
@@ -33,12 +32,12 @@ async def rules(request: Request, view: View) -> Response:
     filters = {
         name: request.query_params.get(name, "").strip() for name in ("scope_type", "scope_id", "state")
     }
-    found, pager, problem = await listed(view, "/v1/authorization-rules", filters)
+    found = await view.listed("/v1/authorization-rules", **filters)
     return view.html(
         "rules/list.html",
-        rules=found,
-        problem=problem,
-        pager=pager,
+        rules=found.rows,
+        problem=found.problem,
+        pager=found.pager,
         filters=filters,
         scopes=await scopes_of(view),
         paths=PATHS,

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from api.console.api_calls import Problem
 from api.console.editor.names import group, nested, text
-from api.console.filtered import listed
 from api.console.scopes import scopes_of
 from api.console.view import PageRoute, View
 from api.console.windows import day_window
@@ -33,12 +32,12 @@ async def transfers(request: Request, view: View) -> Response:
     filters = {name: asked.get(name, "").strip() for name in (*_FILTERS, "first_day", "last_day")}
     window = day_window(view.zone, filters["first_day"], filters["last_day"])
     given = {name: filters[name] for name in _FILTERS} | window
-    found, pager, problem = await listed(view, "/v1/transfers", given)
+    found = await view.listed("/v1/transfers", **given)
     return view.html(
         "transfers/list.html",
-        transfers=found,
-        problem=problem,
-        pager=pager,
+        transfers=found.rows,
+        problem=found.problem,
+        pager=found.pager,
         filters=filters,
         kinds=KINDS,
         scopes=await scopes_of(view),
