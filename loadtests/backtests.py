@@ -51,7 +51,7 @@ SECONDS_MAX: Final = 1_800.0
 TASK: Final = "task"
 NONE: Final = "turns none"
 TURNED_MIN: Final = 0.01
-"""Share of the decisions that a turning change turns, at least. Two of a hundred purchases are above 98.00."""
+"""Least share of the decisions that a turning change turns: two of a hundred purchases are above 98.00."""
 RESULT: Final = ("baseline", "before", "after", "flips", "by_rule", "by_mcc", "by_day")
 """The figures of a back-test that depend on histories and change alone."""
 
