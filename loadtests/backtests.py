@@ -49,6 +49,9 @@ RESTARTED_AT: Final = 0.3
 POLL_SECONDS: Final = 0.1
 SECONDS_MAX: Final = 1_800.0
 TASK: Final = "task"
+NONE: Final = "turns none"
+TURNED_MIN: Final = 0.01
+"""Least share of the decisions that a turning change turns: two of a hundred purchases are above 98.00."""
 RESULT: Final = ("baseline", "before", "after", "flips", "by_rule", "by_mcc", "by_day")
 """The figures of a back-test that depend on histories and change alone."""
 
@@ -148,7 +151,7 @@ async def run(folder: Path, decisions: int) -> tuple[str, list[str]]:
         measuring = Measuring(installation, var_dir, record, programme_id)
         turning, first = await measuring.plain("turns decisions of nearly every card", TURNING)
         _say(f"{turning}")
-        none, _ = await measuring.plain("turns none", TURNING_NONE)
+        none, _ = await measuring.plain(NONE, TURNING_NONE)
         _say(f"{none}")
         again, second = await measuring.restarted("the first one, with a restart of everything", TURNING)
         _say(f"{again}")
@@ -161,6 +164,11 @@ async def run(folder: Path, decisions: int) -> tuple[str, list[str]]:
 def _faults(found: list[Measured], first: Backtest, second: Backtest) -> list[str]:
     wrong = [name for name in RESULT if first.get(name) != second.get(name)]
     faults = [f"after the restart, {name} is another" for name in wrong]
+    faults += [
+        f"{each.name}: {each.turned:,} of {each.decisions:,} decisions are turned"
+        for each in found
+        if (each.turned >= TURNED_MIN * each.decisions) is (each.name == NONE)
+    ]
     for each in found:
         if each.cpu_us is not None and each.cpu_us > CPU_MICROSECONDS_MAX:
             faults.append(f"{each.name}: {each.cpu_us:.1f} µs for each decision")

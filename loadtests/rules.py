@@ -178,10 +178,11 @@ def _sale(card_id: str) -> Authorize:
 
 
 def report(found: Iterable[tuple[str, float, float]]) -> str:
-    """The table, and the verdict on the target."""
-    rows = [(name, f"{cost:.1f}", f"{added:+.1f}") for name, cost, added in found]
-    worst = max((float(added) for _, _, added in rows[1:]), default=0.0)
-    reached = "reached" if worst <= TARGET_MICROSECONDS else "missed"
+    """The table, and the verdict on the target, which the second variant has."""
+    every = list(found)
+    rows = [(name, f"{cost:.1f}", f"{added:+.1f}") for name, cost, added in every]
+    _, _, plain = every[1]
+    reached = "reached" if plain <= TARGET_MICROSECONDS else "missed"
     target = f"- target: {RULES} rules of four conditions add at most {TARGET_MICROSECONDS} µs, {reached}"
     head = ("card with", "CPU of a decision, µs", "added, µs")
     return f"{measured_on()}\n\n{table(head, rows)}\n\n{target}"

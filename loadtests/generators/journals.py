@@ -174,7 +174,13 @@ async def fill(dsn: str, card_id: str, decisions: int) -> str:
 
 
 def _like(template: CreateCard, number: int) -> CreateCard:
+    """The issue of another card. Its cardholder is active from the beginning; on the template's journal, a
+    command after the issue says so."""
     id_ = id_of_pair(f"{number:032x}", template.id)
     return msgspec.structs.replace(
-        template, id=id_, command_key=key_of(id_), account_id=derive(id_, Derived.ACCOUNT)
+        template,
+        id=id_,
+        command_key=key_of(id_),
+        account_id=derive(id_, Derived.ACCOUNT),
+        cardholder_active=True,
     )

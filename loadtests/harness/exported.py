@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -48,24 +48,28 @@ class Sums(msgspec.Struct, frozen=True):
 def sums_of_file(path: Path, kind: str, format_: str) -> Sums:
     """Read row by row."""
     names = _SUMS[kind]
-    totals, rows = dict.fromkeys(names, 0), 0
-    for row in _rows(path, format_):
+    totals, rows = [0] * len(names), 0
+    for values in _values(path, format_, names):
         rows += 1
-        for name in names:
+        for number, value in enumerate(values):
             # Texts with two decimals: without the point they are minor units.
-            totals[name] += int(row[name].replace(".", "", 1))
-    return Sums(rows, totals)
+            totals[number] += int(value.replace(".", ""))
+    return Sums(rows, dict(zip(names, totals, strict=True)))
 
 
-def _rows(path: Path, format_: str) -> Iterator[dict[str, Any]]:
-    with path.open("rb" if format_ == "jsonl" else "r", newline=None if format_ == "jsonl" else "") as file:
-        if format_ == "jsonl":
-            yield from map(msgspec.json.decode, file)
-            return
-        lines = csv.reader(file)
-        head = next(lines)
-        for line in lines:
-            yield dict(zip(head, line, strict=True))
+def _values(path: Path, format_: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The summed columns of each row."""
+    if format_ == "jsonl":
+        with path.open("rb") as file:
+            for line in file:
+                row = msgspec.json.decode(line)
+                yield tuple(row[name] for name in names)
+        return
+    with path.open(newline="") as text:
+        lines = csv.reader(text)
+        places = list(map(next(lines).index, names))
+        for columns in lines:
+            yield tuple([columns[place] for place in places])
 
 
 async def sums_of_database(dsn: str, kind: str) -> Sums:
