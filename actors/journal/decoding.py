@@ -14,6 +14,7 @@ from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.currencies import MerchantAmount
+from engine.decision.compact import is_compact
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage
@@ -89,7 +90,18 @@ class PastIncrement(msgspec.Struct, gc=False):
     counted_minor: int
 
 
-decode_past_command = msgspec.json.Decoder(PastCommand).decode
+_decode_past_command = msgspec.json.Decoder(PastCommand).decode
+_decode_values = msgspec.json.Decoder().decode
+
+
+def decode_past_command(command: str) -> PastCommand:
+    """The purchase of a stored command, in full or compact."""
+    if not is_compact(command):
+        return _decode_past_command(command)
+    values = _decode_values(command)
+    return PastCommand(values[5], *values[7:10], values[11], values[10], values[12])
+
+
 _decode_past_increments = msgspec.json.Decoder(list[PastIncrement]).decode
 
 

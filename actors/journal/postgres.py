@@ -46,11 +46,13 @@ from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization
 from engine.cards.hold import Hold
+from engine.decision.compact import Configuration
 from engine.ids import is_id
 from engine.limits import (
     ACTIVATION_ANSWERS,
     ACTIVATION_HOLDS_STEP,
     COMMIT_TIMEOUT_MS,
+    CONFIGURATIONS_KNOWN_MAX,
     NETWORK_GROUP_MAX,
     TOMBSTONE_DAYS,
 )
@@ -76,6 +78,8 @@ class PostgresJournal:
         self._timeout_seconds = timeout_seconds
         self._open: list[PrimaryConnection] = []
         self._writer: PrimaryConnection | None = None
+        self._known: set[str] = set()
+        """Digests of configurations that are durable."""
         self._pool: asyncio.LifoQueue[PrimaryConnection | None] = asyncio.LifoQueue()
         for _ in range(POOLED):
             self._pool.put_nowait(None)
@@ -118,11 +122,22 @@ class PostgresJournal:
 
     async def commit(self, rows: Rows) -> None:
         arguments = commit_arguments(self._incarnation, rows)
-        rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches)
+        if self._writer is None or not accepts_writes(self._writer):
+            # Another server can lack rows that the one before had.
+            self._known.clear()
+        configurations = [each for digest, each in rows.configurations.items() if digest not in self._known]
+        rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches, configurations)
         if any(rare):
             await self._write("commit_rare_rows", *arguments, *rare)
+            self._remember(configurations)
         else:
             await self._write("commit_batch", *arguments)
+
+    def _remember(self, configurations: Iterable[Configuration]) -> None:
+        """Note configurations that are durable."""
+        if len(self._known) > CONFIGURATIONS_KNOWN_MAX:
+            self._known.clear()
+        self._known.update(each.digest for each in configurations)
 
     async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         ids = list(filter(is_id, card_ids))

@@ -18,7 +18,7 @@ It does not check the fields; a test does."""
 
 
 class JournalRow(NamedTuple):
-    """An executed command."""
+    """An executed command. Its texts are JSON in full or compact (``engine.decision.compact``)."""
 
     actor_id: str
     seq: int
@@ -123,14 +123,14 @@ class EntryRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event. The database fills ``txid``."""
+    """An event. The database fills ``txid``. Without ``data``, readers make it from the journal."""
 
     id: str
     tenant_id: str
     live: bool
     type: str
     created_at: int
-    data: str
+    data: str | None
     txid: int | None
 
 

@@ -47,6 +47,7 @@ OF_FEW_COMMITS: dict[str, type[tuple[object, ...]]] = {
     "replacement_row": rows.ReplacementRow,
     "rule_row": rows.RuleRow,
     "rule_match_row": rows.RuleMatchRow,
+    "configuration_row": Configuration,
 }
 """Rows that only some commits have: arguments of functions that are called beside the commit function."""
 PYTHON_TYPES = {

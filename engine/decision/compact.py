@@ -1,0 +1,401 @@
+"""Compact texts of plain authorizations in the journal.
+
+The journal keeps four texts of a command: command, inputs, decision and reply. Of a plain authorization it
+stores only the values that no other column holds, by position. ``compacted`` makes these texts and
+``expanded`` gives the exact original JSON back; the view ``journal`` does the same in SQL
+(``ops/migrations/0039_compact_journal.sql``). Every other command is stored in full.
+
+The state of card and programme that rarely changes is a *configuration*. It is stored once, under a digest of
+its content, and the inputs name it.
+
+Stored rows are read for ever, so nothing in this layout changes. Another layout gets functions of its own and
+begins its texts with another character.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from engine.commands import Authorize
+from engine.currencies import MerchantAmount
+from engine.decision.decide import Decision
+from engine.decision.inputs import INPUTS_LAYOUT, RULES, Inputs
+from engine.instant import DAY_MS
+from engine.limits import CONFIGURATIONS_CACHED_MAX
+from engine.replies import Reply, WireAnswer
+from engine.trace import TraceStep
+
+RULE_NAMES: Final = (
+    *("card_state", "card_expiry", "cardholder", "programme", "expiry", "cvv2", "cvv1", "authentication"),
+    *("currency", "risk", "funds", "amount", "address", "chip_data", "pin", "per_txn_cap", "per_day_cap"),
+    *("per_day_amount_cap", "mcc_allow", "mcc_deny", "channel_allow", "channel_deny", "country_allow"),
+    *("country_deny", "programme_decision", "approved_amount"),
+)
+"""Rules by their number in a stored trace."""
+OUTCOMES: Final = ("pass", "fail", "skip")
+_CODES: Final = {
+    (rule, outcome): len(OUTCOMES) * number + place
+    for number, rule in enumerate(RULE_NAMES)
+    for place, outcome in enumerate(OUTCOMES)
+}
+_STEPS: Final = tuple(f'"{rule}","{outcome}"' for rule, outcome in _CODES)
+_DIGEST_BYTES: Final = 12
+
+_encode = msgspec.json.Encoder().encode
+_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder().decode
+
+
+class Configuration(NamedTuple):
+    """The part of ``Inputs`` that rarely changes."""
+
+    digest: str
+    """Digest of the content: sixteen characters of base64."""
+    card: str
+    """JSON of the members from ``card_state`` to ``controls``, without brackets."""
+    programme: str
+    """JSON of the members from ``programme_version`` to ``hold_expiry_days``, without brackets."""
+    decisioning: str
+
+
+class CompactTexts(NamedTuple):
+    """The texts of a journal row, and the configuration that its inputs name."""
+
+    command: str
+    inputs: str
+    decision: str
+    reply: str
+    configuration: Configuration
+
+
+class StoredRow(NamedTuple):
+    """The columns of a journal row that its compact texts need."""
+
+    actor_id: str
+    seq: int
+    command_key: bytes
+    fingerprint: bytes | None
+    command: str
+    inputs: str | None
+    decision: str | None
+    reply: str
+    recorded_at_ms: int
+    authorization_id: str | None
+
+
+class FullTexts(NamedTuple):
+    """The original JSON texts of a journal row."""
+
+    command: str
+    inputs: str | None
+    decision: str | None
+    reply: str
+
+
+class _Further(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The last optional members of ``Authorize``, in its order."""
+
+    mit: bool = False
+    partial_allowed: bool = False
+    partial_cap_minor: int | None = None
+    expiry: str = "absent"
+    cvv2: str = "absent"
+    cvv1: str = "absent"
+    pin: str = "absent"
+    chip: str = "absent"
+    chip_tags: tuple[str, ...] = ()
+    address: str = "absent"
+    authentication: str = "absent"
+    merchant_amount: MerchantAmount | None = None
+
+
+# --- writing --------------------------------------------------------------------------------------------------
+
+
+def compacted(
+    command: Authorize, inputs: Inputs, decision: Decision, reply: Reply, seq: int, now_ms: int
+) -> CompactTexts | None:
+    """The compact texts of an authorization that is the command number ``seq`` of its card and was recorded
+    at ``now_ms``; ``None`` if it must be stored in full."""
+    if not (_is_plain(command) and _has_plain_inputs(inputs, seq, now_ms) and _is_plain_decision(decision)):
+        return None
+    trace = _compact_trace(decision.trace, decision.day)
+    answer = WireAnswer(
+        decision.response_code,
+        command.id,
+        decision.approval_code,
+        decision.approved_minor,
+        reason=decision.reason,
+    )
+    hold_ms = None if decision.hold_expires_ms is None else decision.hold_expires_ms - now_ms
+    if trace is None or reply != answer or (hold_ms is not None and hold_ms % DAY_MS):
+        return None
+    configuration = _configuration_of(inputs)
+    figures = (
+        configuration.digest,
+        inputs.day,
+        inputs.day_count,
+        inputs.day_amount_minor,
+        inputs.cvv2_failures,
+        inputs.account_version,
+        inputs.posted_minor,
+        inputs.held_minor,
+    )
+    outcome = (
+        decision.risk_score,
+        None if decision.risk_action == "allow" else decision.risk_action,
+        None if decision.day == inputs.day else decision.day,
+        None if hold_ms is None else hold_ms // DAY_MS,
+        *trace,
+    )
+    answered: tuple[str | int | None, ...] = (
+        decision.response_code,
+        decision.approval_code,
+        decision.approved_minor,
+    )
+    if decision.reason is not None:
+        answered += (decision.reason,)
+    return CompactTexts(
+        _compact_command(command),
+        _encode(figures).decode(),
+        _encode(outcome).decode(),
+        _encode(answered).decode(),
+        configuration,
+    )
+
+
+def _is_plain(command: Authorize) -> bool:
+    return (
+        command.kind == "purchase"
+        and not command.references
+        and not command.endpoint_silent
+        and not command.wire.further
+    )
+
+
+def _has_plain_inputs(inputs: Inputs, seq: int, now_ms: int) -> bool:
+    return (
+        inputs.now_ms == now_ms
+        and inputs.card_seq == seq - 1
+        and inputs.rules == RULES
+        and inputs.rules_in_force is None
+        and inputs.original is None
+        and inputs.endpoint_result is None
+        and inputs.declared_remaining_minor is None
+        and not inputs.lapsed_holds
+        and not inputs.reversed_early
+    )
+
+
+def _is_plain_decision(decision: Decision) -> bool:
+    return (
+        decision.decided_by == "platform"
+        and decision.stand_in is None
+        and decision.decline_detail is None
+        and decision.matched_rule is None
+        and not decision.shadow_matches
+    )
+
+
+def _compact_command(command: Authorize) -> str:
+    wire = command.wire
+    further = _Further(
+        command.mit,
+        command.partial_allowed,
+        command.partial_cap_minor,
+        command.expiry,
+        command.cvv2,
+        command.cvv1,
+        command.pin,
+        command.chip,
+        command.chip_tags,
+        command.address,
+        command.authentication,
+        command.merchant_amount,
+    )
+    values = (
+        wire.acquirer_id,
+        wire.stan,
+        wire.transmitted_at,
+        wire.rrn,
+        wire.network_txn_id,
+        command.amount_minor,
+        command.currency,
+        command.mcc,
+        command.merchant_name,
+        command.merchant_country,
+        command.channel,
+        command.merchant_id,
+        command.entry_mode,
+        further,
+    )
+    return _encode(values).decode()
+
+
+def _compact_trace(trace: tuple[TraceStep, ...], day: str) -> list[Any] | None:
+    """A step is its code; an array of its code, the observed value and the limit; or, if both are ``active``,
+    a negative number. ``true`` stands for the day of the decision. ``None`` if a step has no code."""
+    steps: list[Any] = []
+    for step in trace:
+        code = _CODES.get((step.rule, step.outcome))
+        if code is None:
+            return None
+        observed, limit = step.observed, step.limit
+        if observed is None and limit is None:
+            steps.append(code)
+        elif observed == limit == "active":
+            steps.append(-1 - code)
+        elif limit is None:
+            steps.append((code, observed))
+        else:
+            steps.append((code, True if observed == day else observed, limit))
+    return steps
+
+
+def _configuration_of(inputs: Inputs) -> Configuration:
+    card = _encode(
+        (
+            inputs.card_state,
+            inputs.cardholder_active,
+            inputs.network,
+            inputs.card_currency,
+            inputs.exp_year,
+            inputs.exp_month,
+            inputs.controls,
+        )
+    )
+    return _configuration(
+        card,
+        inputs.programme_version,
+        inputs.programme_status,
+        inputs.programme_mode,
+        inputs.timezone,
+        inputs.hold_expiry_days,
+        inputs.decisioning,
+    )
+
+
+@lru_cache(maxsize=CONFIGURATIONS_CACHED_MAX)
+def _configuration(card: bytes, *programme: Any) -> Configuration:
+    """``programme``: the members from ``programme_version`` to ``hold_expiry_days``, and ``decisioning``."""
+    texts = card[1:-1].decode(), _encode(programme[:-1])[1:-1].decode(), programme[-1]
+    return Configuration(digest_of(*texts), *texts)
+
+
+def digest_of(card: str, programme: str, decisioning: str) -> str:
+    """The digest that names a configuration."""
+    content = _encode((card, programme, decisioning))
+    return b64encode(blake2b(content, digest_size=_DIGEST_BYTES).digest()).decode()
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+def is_compact(command: str) -> bool:
+    """Whether the stored ``command`` and the other texts of its row are compact."""
+    return command.startswith("[")
+
+
+def configuration_named(inputs: str) -> str:
+    """The digest that compact ``inputs`` name."""
+    return inputs[2 : inputs.index('"', 2)]
+
+
+def expanded(row: StoredRow, configuration: Callable[[str], Configuration]) -> FullTexts:
+    """The original texts of ``row``, byte for byte. ``configuration`` finds a configuration by its digest,
+    and raises KeyError if it is missing."""
+    if not is_compact(row.command):
+        return FullTexts(row.command, row.inputs, row.decision, row.reply)
+    assert row.inputs is not None, "compact rows are decisions"
+    assert row.decision is not None, "compact rows are decisions"
+    found = configuration(configuration_named(row.inputs))
+    figures, answered = _texts(row.inputs), _texts(row.reply)
+    return FullTexts(
+        full_command(row),
+        _full_inputs(row, figures, found),
+        _full_decision(row, row.decision, figures[1], answered),
+        _full_reply(row, answered),
+    )
+
+
+def full_command(row: StoredRow) -> str:
+    """The original command of ``row``."""
+    if not is_compact(row.command):
+        return row.command
+    values = _texts(row.command)
+    assert row.fingerprint is not None, "messages of networks have fingerprints"
+    wire = f'"acquirer_id":{values[0]},"stan":{values[1]},"transmitted_at":{values[2]},"rrn":{values[3]}'
+    optional = (
+        _member("merchant_id", values[11]) + _member("entry_mode", values[12]) + _members(values[13])
+    )
+    return (
+        f'{{"command":"authorize","id":"{row.authorization_id}","command_key":"{_base64(row.command_key)}"'
+        f',"card_id":"{row.actor_id}","fingerprint":"{_base64(row.fingerprint)}"'
+        f',"wire":{{{wire}{_member("network_txn_id", values[4])}}},"amount_minor":{values[5]}'
+        f',"currency":{values[6]},"mcc":{values[7]},"merchant_name":{values[8]}'
+        f',"merchant_country":{values[9]},"channel":{values[10]}{optional}}}'
+    )
+
+
+def _full_inputs(row: StoredRow, figures: list[str], found: Configuration) -> str:
+    return (
+        f"[{INPUTS_LAYOUT},{row.recorded_at_ms},{row.seq - 1},{found.card},{','.join(figures[1:5])}"
+        f",{found.programme},{','.join(figures[5:8])},[],null,\"{found.decisioning}\",null,null,1,false,null]"
+    )
+
+
+def _full_decision(row: StoredRow, stored: str, day_before: str, answered: list[str]) -> str:
+    risk_score, risk_action, day, hold_days, *steps = _decode(stored)
+    reason = answered[3] if len(answered) > 3 else "null"
+    day_text = day_before if day is None else f'"{day}"'
+    expires = "null" if hold_days is None else row.recorded_at_ms + hold_days * DAY_MS
+    return (
+        f'{{"decision":"{"approved" if reason == "null" else "declined"}","reason":{reason}'
+        f',"response_code":{answered[0]},"approval_code":{answered[1]},"approved_minor":{answered[2]}'
+        f',"decided_by":"platform","risk_score":{risk_score},"risk_action":"{risk_action or "allow"}"'
+        f',"day":{day_text},"hold_expires_ms":{expires}'
+        f',"trace":[{",".join(_full_step(step, day_text) for step in steps)}]}}'
+    )
+
+
+def _full_step(step: Any, day: str) -> str:
+    if isinstance(step, int):
+        if step < 0:
+            return f'[{_STEPS[-1 - step]},"active","active"]'
+        return f"[{_STEPS[step]},null,null]"
+    code, observed, *limit = step
+    seen = day if observed is True else _encode(observed).decode()
+    return f"[{_STEPS[code]},{seen},{_encode(limit[0]).decode() if limit else 'null'}]"
+
+
+def _full_reply(row: StoredRow, answered: list[str]) -> str:
+    approved_minor = "" if answered[2] == "0" else f',"approved_minor":{answered[2]}'
+    reason = f',"reason":{answered[3]}' if len(answered) > 3 else ""
+    return (
+        f'{{"reply":"answer","response_code":{answered[0]},"authorization_id":"{row.authorization_id}"'
+        f"{_member('approval_code', answered[1])}{approved_minor}{reason}}}"
+    )
+
+
+def _texts(array: str) -> list[str]:
+    """The JSON text of each element of an array."""
+    return [bytes(each).decode() for each in _raw(array)]
+
+
+def _member(name: str, value: str) -> str:
+    return "" if value == "null" else f',"{name}":{value}'
+
+
+def _members(of: str) -> str:
+    """The members of a JSON object, each after a comma."""
+    return "" if of == "{}" else f",{of[1:-1]}"
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()
