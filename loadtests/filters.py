@@ -58,7 +58,7 @@ async def fill_tenants(dsn: str, lives: list[Life], rows: int) -> None:
     try:
         for life in lives:
             await fill(connection, life, rows, FILL_SECONDS_MAX)
-        for table in ("transactions", "journal"):
+        for table in ("transactions", "journal_rows"):
             await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=FILL_SECONDS_MAX)
     finally:
         await connection.close()

@@ -15,7 +15,7 @@ from actors.journal.contract import BehindError, DuplicateError, Epochs, Rejecte
 from actors.journal.memory_reads import MemoryReads
 from actors.journal.rows import EventRow, JournalRow
 from engine.authorization.compact_events import decision_of, event_data
-from engine.decision.compact import StoredRow, expanded
+from engine.decision.compact import Configuration, StoredRow, expanded
 from engine.limits import SHARD_COUNT
 
 _BIGINT_MAX: Final = 2**63 - 1
@@ -100,7 +100,7 @@ class MemoryStore(MemoryReads):
     def apply(self, rows: Rows) -> None:
         """Write all rows, or raise and write none."""
         self._check(rows)
-        self.decision_configurations |= rows.configurations
+        self.decision_configurations.put(rows.configurations.values())
         self.journal.put(self._full(row) for row in rows.journal)
         self.command_keys |= {row[3]: self.journal.rows[row[0], row[1]] for row in rows.journal}
         self.programmes.put(rows.programmes.values(), ("version", "seq", "config", "outage"))
@@ -132,8 +132,11 @@ class MemoryStore(MemoryReads):
 
     def _full(self, row: JournalRow) -> JournalRow:
         """``row`` as the view ``journal`` shows it."""
-        texts = expanded(stored_row(row), self.decision_configurations.__getitem__)
+        texts = expanded(stored_row(row), self._configuration)
         return row._replace(**texts._asdict())
+
+    def _configuration(self, digest: str) -> Configuration:
+        return Configuration(**self.decision_configurations.rows[digest])
 
     def _with_data(self, event: EventRow, rows: Rows) -> EventRow:
         """``event`` as the view ``events`` shows it."""

@@ -49,13 +49,13 @@ _TRANSACTIONS: Final = f"""
     WHERE t.id = $1::uuid
 """
 _JOURNAL: Final = """
-    INSERT INTO journal (actor_id, seq, epoch, command_key, kind, command, inputs, decision, reply,
+    INSERT INTO journal_rows (actor_id, seq, epoch, command_key, kind, command, inputs, decision, reply,
         recorded_at, authorization_id)
     SELECT r.card_id, r.seq, 0, decode(md5(r.id::text), 'hex'), 'authorize', j.command, NULL, j.decision,
         j.reply, r.created_at, r.id
     FROM transactions r JOIN transactions t ON t.id = CASE WHEN r.decline_reason IS NULL THEN $1::uuid
         ELSE $2::uuid END
-    JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+    JOIN journal_rows j ON j.actor_id = t.card_id AND j.seq = t.seq
     WHERE r.tenant_id = t.tenant_id AND r.live = t.live AND r.seq > 1000000
 """
 

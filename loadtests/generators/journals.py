@@ -165,8 +165,8 @@ async def fill(dsn: str, card_id: str, decisions: int) -> str:
             ]
             await connection.execute(_USAGE, ids, [len(life) for life in lives])
             rows = [row for life in lives for row in life]
-            await connection.copy_records_to_table("journal", records=rows, columns=COLUMNS)
-        for table in ("cards", "card_usage", "journal"):
+            await connection.copy_records_to_table("journal_rows", records=rows, columns=COLUMNS)
+        for table in ("cards", "card_usage", "journal_rows"):
             await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=3_600)
         return str(programme_id)
     finally:

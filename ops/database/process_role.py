@@ -15,8 +15,16 @@ import asyncpg
 from ops.database.migrate import LOCK, MigrationError, one_line
 from ops.database.operator_connection import connect_operator
 
-APPEND_ONLY: Final = ("audit_log", "card_replacements", "journal", "ledger_entries", "kyc_accesses")
-"""Tables in which rows are inserted and read only."""
+APPEND_ONLY: Final = (
+    "audit_log",
+    "card_replacements",
+    "decision_configurations",
+    "journal",
+    "journal_rows",
+    "kyc_accesses",
+    "ledger_entries",
+)
+"""Tables and views in which rows are inserted and read only."""
 NEVER_DELETED: Final = (
     "accounts",
     "card_usage",
@@ -34,6 +42,10 @@ NEVER_DELETED: Final = (
     "users",
 )
 """Tables in which rows change but are never deleted."""
+_RELATIONS: Final = """
+    SELECT tablename FROM pg_tables WHERE schemaname = 'public'
+    UNION ALL SELECT viewname FROM pg_views WHERE schemaname = 'public'
+"""
 READ_ONLY: Final = ("authentication_keys", "schema_floor", "schema_functions", "schema_migrations")
 
 
@@ -82,7 +94,7 @@ async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> 
     name = await _quoted(connection, role)
     known = {
         row[0]
-        for row in await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        for row in await connection.fetch(_RELATIONS)
     }
     statements = [
         f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {name}",

@@ -12,6 +12,7 @@ from actors.journal import rows
 from actors.journal.commit_arguments import CommitArguments
 from actors.journal.memory_tables import MemoryTables, Table
 from actors.journal.postgres import STATEMENTS
+from engine.decision.compact import Configuration
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.history import commands
 from tests.support.actors.journal.owner import Owner
@@ -76,6 +77,7 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
     functions = ("record_acts", "record_replacements", "record_rules", "record_rule_matches")
+    functions += ("record_configurations",)
     further = "".join(f", {name}(${number})" for number, name in enumerate(functions, len(parameters) + 1))
     rare = " ".join(STATEMENTS["commit_rare_rows"].split())
     assert rare.endswith(STATEMENTS["commit_batch"].rstrip() + further)
