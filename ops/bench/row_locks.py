@@ -72,6 +72,8 @@ class RowLocks:
         self._free: list[asyncpg.Connection[Any]] = []
         self._programmes: dict[str, ProgrammeConfig] = {}
         self._statements: dict[tuple[int, ...], str] = {}
+        self._configurations: set[str] = set()
+        """Digests of configurations that this rival has written."""
         self.round_trips = 0
         """Round trips to the database since the start."""
 
@@ -157,13 +159,13 @@ class RowLocks:
         self, connection: asyncpg.Connection[Any], card: Card, account: Account, rows: Rows
     ) -> None:
         tables: dict[str, Sequence[tuple[Any, ...]]] = {
-            "journal": rows.journal,
+            "journal_rows": rows.journal,
             "holds": rows.holds,
             "transactions": rows.transactions,
             "ledger_entries": rows.entries,
             "stand_ins": rows.stand_ins,
             # The last column is the transaction id, which the database assigns.
-            "events": [event[:-1] for event in rows.events],
+            "event_rows": [event[:-1] for event in rows.events],
         }
         changed = [(account.id, account.posted_minor, account.held_minor, account.version)] * bool(
             rows.accounts

@@ -19,12 +19,13 @@ APPEND_ONLY: Final = (
     "audit_log",
     "card_replacements",
     "decision_configurations",
-    "journal",
     "journal_rows",
     "kyc_accesses",
     "ledger_entries",
 )
-"""Tables and views in which rows are inserted and read only."""
+"""Tables in which rows are inserted and read only."""
+APPEND_ONLY_VIEWS: Final = ("journal",)
+"""Views of such tables."""
 NEVER_DELETED: Final = (
     "accounts",
     "card_usage",
@@ -103,7 +104,7 @@ async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> 
     ]
     for tables, rights in (
         (NEVER_DELETED, "DELETE"),
-        (APPEND_ONLY, "UPDATE, DELETE"),
+        (APPEND_ONLY + APPEND_ONLY_VIEWS, "UPDATE, DELETE"),
         (READ_ONLY, "INSERT, UPDATE, DELETE"),
     ):
         found = ", ".join(table for table in tables if table in known)

@@ -66,7 +66,9 @@ async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, t
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE journal SET reply = ''",
+        "UPDATE journal_rows SET reply = ''",
+        "UPDATE journal SET epoch = 0",
+        "DELETE FROM journal",
         "UPDATE ledger_entries SET amount_minor = 1",
         "UPDATE kyc_accesses SET granted = true",
         "UPDATE audit_log SET actor = ''",
@@ -81,7 +83,7 @@ async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, t
         "CREATE OR REPLACE FUNCTION adopt_restored_events() RETURNS bigint LANGUAGE sql AS 'SELECT 0'",
         "ALTER TABLE ledger_entries DISABLE TRIGGER USER",
         "DROP TRIGGER ledger_entries_append_only ON ledger_entries",
-        "ALTER TABLE journal ADD COLUMN mine text",
+        "ALTER TABLE journal_rows ADD COLUMN mine text",
         "SET session_replication_role = replica",
         "CREATE TABLE mine (id int)",
         "DROP FUNCTION refuse_change CASCADE",
@@ -100,8 +102,8 @@ async def test_statement_is_forbidden(process: asyncpg.Connection, statement: st
 async def test_even_the_owner_cannot_change_append_only_rows(
     database_url: str, table: str, statement: str
 ) -> None:
-    columns = {"journal": "reply", "ledger_entries": "currency", "kyc_accesses": "field", "audit_log": "act"}
-    columns["card_replacements"] = "reason"
+    columns = {"journal_rows": "reply", "ledger_entries": "currency", "kyc_accesses": "field", "audit_log": "act"}
+    columns |= {"card_replacements": "reason", "decision_configurations": "card"}
     owner = await asyncpg.connect(database_url)
     with pytest.raises(asyncpg.RaiseError, match=f"{table} is append-only"):
         await owner.execute(statement.format(table, columns[table]))
