@@ -60,7 +60,6 @@ from engine.rules.observed import RuleName
 _encode = msgspec.json.Encoder().encode
 OPENERS: Final = (Authorize, Present, Advise)
 """Commands that can open a transaction."""
-_NO_TYPES: Final[frozenset[str]] = frozenset()
 _TAGS: Final = {kind: str(kind.__struct_config__.tag) for kind in get_args(CardCommand)}
 
 
@@ -97,8 +96,8 @@ def write_command(
     if compact is not None:
         rows.configurations[compact.configuration.digest] = compact.configuration
     _write_effects(WriteContext(rows, command, card, actor.account, original, now_ms), executed.effects)
-    derived = DERIVED_EVENTS if compact is not None and _has_derived_events(command) else _NO_TYPES
-    write_events(rows, card.tenant_id, card.live, executed.events, now_ms, derived)
+    derived = compact is not None and _has_derived_events(command)
+    write_events(rows, card.tenant_id, card.live, executed.events, now_ms, derived=derived)
     if executed.inputs is not None and executed.inputs.rules_in_force is not None:
         _write_rule_matches(rows, command, card, executed, now_ms)
     usage = new_row(
@@ -189,12 +188,15 @@ def write_events(
     live: bool,
     events: tuple[Event, ...],
     now_ms: int,
-    derived: frozenset[str] = _NO_TYPES,
+    *,
+    derived: bool = False,
 ) -> None:
-    """Add the events of a command; without data those of the types ``derived``."""
+    """Add the events of a command. ``derived``: those that its journal row implies have a code for their type
+    and no data."""
     for event in events:
-        data = None if event.type in derived else event.data
-        rows.events.append(new_row(EventRow, (event.id, tenant_id, live, event.type, now_ms, data, None)))
+        code = DERIVED_EVENTS.get(event.type) if derived else None
+        stored = (event.type, now_ms, event.data, None) if code is None else (code, now_ms, None, None)
+        rows.events.append(new_row(EventRow, (event.id, tenant_id, live, *stored)))
 
 
 class WriteContext(msgspec.Struct, frozen=True, gc=False):

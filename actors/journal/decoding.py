@@ -14,7 +14,7 @@ from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.currencies import MerchantAmount
-from engine.decision.compact import is_compact
+from engine.decision.compact import command_values, is_compact
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage
@@ -91,14 +91,13 @@ class PastIncrement(msgspec.Struct, gc=False):
 
 
 _decode_past_command = msgspec.json.Decoder(PastCommand).decode
-_decode_values = msgspec.json.Decoder().decode
 
 
 def decode_past_command(command: str) -> PastCommand:
     """The purchase of a stored command, in full or compact."""
     if not is_compact(command):
         return _decode_past_command(command)
-    values = _decode_values(command)
+    values = command_values(command)
     return PastCommand(values[5], *values[7:10], values[11], values[10], values[12])
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from actors.journal.contract import BehindError, DuplicateError, Epochs, RejectedError, Rows, StaleEpochError
 from actors.journal.memory_reads import MemoryReads
 from actors.journal.rows import EventRow, JournalRow
-from engine.authorization.compact_events import decision_of, event_data
+from engine.authorization.compact_events import TYPE_OF_CODE, decision_of, event_data
 from engine.decision.compact import Configuration, StoredRow, expanded
 from engine.limits import SHARD_COUNT
 
@@ -142,10 +142,11 @@ class MemoryStore(MemoryReads):
         """``event`` as the view ``events`` shows it."""
         if event.data is not None:
             return event
-        [row] = [each for each in rows.journal if each.authorization_id == decision_of(event.id, event.type)]
+        type_ = TYPE_OF_CODE[event.type]
+        [row] = [each for each in rows.journal if each.authorization_id == decision_of(event.id, type_)]
         card = self.cards.rows[row.actor_id]
-        data = event_data(event.type, stored_row(row), card["programme_id"], card["account_id"])
-        return event._replace(data=data)
+        data = event_data(type_, stored_row(row), card["programme_id"], card["account_id"])
+        return event._replace(type=type_, data=data)
 
     def _lapse(self, lapsed: dict[str, tuple[str, int]]) -> None:
         for hold_id, (authorization_id, lapsed_ms) in lapsed.items():

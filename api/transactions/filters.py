@@ -89,7 +89,7 @@ _OTHERS: Final = {
     " = ?",
     # Element 8 of a compact command is the name (engine/decision/compact.py).
     "merchant": "EXISTS (SELECT FROM journal_rows m WHERE m.actor_id = r.card_id AND m.seq = r.seq"
-    " AND strpos(lower(CASE WHEN m.command LIKE '[%' THEN m.command::json ->> 8"
+    " AND strpos(lower(CASE WHEN m.command LIKE '[%' THEN command_values(m.command) ->> 8"
     " ELSE m.command::json ->> 'merchant_name' END), lower(?::text)) > 0)",
     "amount": "r.requested_minor = ?",
 }

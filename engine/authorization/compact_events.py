@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.decision.compact import StoredRow
+from engine.decision.compact import StoredRow, command_values, decision_values
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_text
 from engine.money import format_minor
@@ -22,8 +22,10 @@ _KINDS: Final = {
     "authorization.decided": Derived.EVENT_FIRST,
     "ledger.hold.created": Derived.EVENT_SECOND,
 }
-DERIVED_EVENTS: Final = frozenset(_KINDS)
-"""Types of the events that a compact journal row implies, unless the merchant's currency is another one."""
+DERIVED_EVENTS: Final = {"authorization.decided": "D", "ledger.hold.created": "H"}
+"""Types of the events that a compact journal row implies, unless the merchant's currency is another one, and
+the code under which each is stored."""
+TYPE_OF_CODE: Final = {code: type_ for type_, code in DERIVED_EVENTS.items()}
 
 
 def decision_of(event_id: str, event_type: str) -> str:
@@ -36,7 +38,8 @@ def event_data(event_type: str, row: StoredRow, programme_id: str, account_id: s
     assert row.inputs is not None, "compact rows are decisions"
     assert row.decision is not None, "compact rows are decisions"
     assert row.authorization_id is not None, "compact rows are decisions"
-    command, inputs, decision, reply = map(_decode, (row.command, row.inputs, row.decision, row.reply))
+    command, decision = command_values(row.command), decision_values(row.decision)
+    inputs, reply = _decode(row.inputs), _decode(row.reply)
     make = _decided if event_type == "authorization.decided" else _hold_created
     ids = {"hold_id": derive(row.authorization_id, Derived.HOLD), "authorization_id": row.authorization_id}
     ids |= {"card_id": row.actor_id, "programme_id": programme_id, "account_id": account_id or ""}

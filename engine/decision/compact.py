@@ -46,6 +46,36 @@ _CODES: Final = {
 }
 _STEPS: Final = tuple(f'"{rule}","{outcome}"' for rule, outcome in _CODES)
 _DIGEST_BYTES: Final = 12
+_COMMAND_PARTS: Final = (
+    ("\x01", ',null,{"expiry":"match","cvv2":"missing"}]'),
+    ("\x02", ',null,{"expiry":"match","cvv2":"match"}]'),
+    ("\x03", ',{"expiry":"match"'),
+    ("\x04", ',"cvv2":"match"'),
+    ("\x05", ',"cvv1":"match"'),
+    ("\x06", ',"pin":"valid"'),
+    ("\x07", ',"chip":"valid","chip_tags":["'),
+    ("\x0e", ',"authentication":"valid"'),
+    ("\x0f", '","ecommerce","'),
+    ("\x10", '","pos","'),
+    ("\x11", ',"EUR","'),
+    ("\x12", ',"GBP","'),
+    ("\x13", ',"USD","'),
+    ("\x14", ",null,"),
+    ("\x15", '","'),
+)
+"""Frequent parts of compact commands, and the control character that stands for each. JSON text contains no
+control characters. Replaced in this order, and put back in the opposite order."""
+_DECISION_PARTS: Final = (
+    ("\x01", '[0,null,null,7,-1,[3,true,"20'),
+    ("\x02", '"],12,6,-10,17,23,'),
+    ("\x03", '"],12,6,-10,'),
+    ("\x04", ",17,23,"),
+    ("\x05", '[24,"EUR","EUR"],'),
+    ("\x06", '[24,"GBP","GBP"],'),
+    ("\x07", '[24,"USD","USD"],'),
+    ("\x0e", "[27,0,90],[30,"),
+)
+"""The same for compact decisions."""
 
 _encode = msgspec.json.Encoder().encode
 _raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -164,7 +194,7 @@ def compacted(
     return CompactTexts(
         _compact_command(command),
         _encode(figures).decode(),
-        _encode(outcome).decode(),
+        _shortened(_encode(outcome).decode(), _DECISION_PARTS),
         _encode(answered).decode(),
         configuration,
     )
@@ -235,7 +265,7 @@ def _compact_command(command: Authorize) -> str:
         command.entry_mode,
         further,
     )
-    return _encode(values).decode()
+    return _shortened(_encode(values).decode(), _COMMAND_PARTS)
 
 
 def _compact_trace(trace: tuple[TraceStep, ...], day: str) -> list[Any] | None:
@@ -256,6 +286,12 @@ def _compact_trace(trace: tuple[TraceStep, ...], day: str) -> list[Any] | None:
         else:
             steps.append((code, True if observed == day else observed, limit))
     return steps
+
+
+def _shortened(text: str, parts: tuple[tuple[str, str], ...]) -> str:
+    for character, part in parts:
+        text = text.replace(part, character)
+    return text
 
 
 def _configuration_of(inputs: Inputs) -> Configuration:
@@ -328,7 +364,7 @@ def full_command(row: StoredRow) -> str:
     """The original command of ``row``."""
     if not is_compact(row.command):
         return row.command
-    values = _texts(row.command)
+    values = _texts(_lengthened(row.command, _COMMAND_PARTS))
     assert row.fingerprint is not None, "messages of networks have fingerprints"
     wire = f'"acquirer_id":{values[0]},"stan":{values[1]},"transmitted_at":{values[2]},"rrn":{values[3]}'
     optional = (
@@ -343,6 +379,24 @@ def full_command(row: StoredRow) -> str:
     )
 
 
+def command_values(command: str) -> list[Any]:
+    """The values of a compact command."""
+    values: list[Any] = _decode(_lengthened(command, _COMMAND_PARTS))
+    return values
+
+
+def decision_values(decision: str) -> list[Any]:
+    """The values of a compact decision."""
+    values: list[Any] = _decode(_lengthened(decision, _DECISION_PARTS))
+    return values
+
+
+def _lengthened(text: str, parts: tuple[tuple[str, str], ...]) -> str:
+    for character, part in reversed(parts):
+        text = text.replace(character, part)
+    return text
+
+
 def _full_inputs(row: StoredRow, figures: list[str], found: Configuration) -> str:
     return (
         f"[{INPUTS_LAYOUT},{row.recorded_at_ms},{row.seq - 1},{found.card},{','.join(figures[1:5])}"
@@ -351,7 +405,7 @@ def _full_inputs(row: StoredRow, figures: list[str], found: Configuration) -> st
 
 
 def _full_decision(row: StoredRow, stored: str, day_before: str, answered: list[str]) -> str:
-    risk_score, risk_action, day, hold_days, *steps = _decode(stored)
+    risk_score, risk_action, day, hold_days, *steps = decision_values(stored)
     reason = answered[3] if len(answered) > 3 else "null"
     day_text = day_before if day is None else f'"{day}"'
     expires = "null" if hold_days is None else row.recorded_at_ms + hold_days * DAY_MS

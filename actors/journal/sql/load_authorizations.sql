@@ -2,7 +2,7 @@
 -- Authorizations by card ($1) and reference ($2), oldest first; the newest $3 of one network id.
 SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, first.day, j.command_key, t.network_txn_id,
        t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed,
-       CASE WHEN j.command LIKE '[%' THEN (j.command::json -> 13 -> 'merchant_amount')::text
+       CASE WHEN j.command LIKE '[%' THEN (command_values(j.command) -> 13 -> 'merchant_amount')::text
            ELSE (j.command::json -> 'merchant_amount')::text END AS merchant_amount,
        coalesce((
            SELECT json_object_agg(increment.name, json_build_object(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.authorization.compact_events import DERIVED_EVENTS
 from engine.decision.compact import configuration_named
 from engine.instant import to_datetime
 from tests.support.actors.journal.backends import PostgresBackend
@@ -44,7 +45,7 @@ async def store(backend: PostgresBackend, each: Recorded, *, configuration: bool
     await session.execute(TRANSACTION, *owned)
     await session.execute(CARD, row.actor_id, build.TENANT, build.PROGRAMME, each.account_id)
     for type_, id_, _ in each.events:
-        await session.execute(EVENT, id_, build.TENANT, type_)
+        await session.execute(EVENT, id_, build.TENANT, DERIVED_EVENTS[type_])
 
 
 async def remove(backend: PostgresBackend) -> None:
@@ -57,7 +58,7 @@ async def test_views_show_rows_of_any_release_in_full(postgres: PostgresBackend)
         await store(postgres, each)
         shown = await postgres.session.fetchrow("SELECT command, inputs, decision, reply FROM journal")
         assert tuple(shown or ()) == tuple(each.full)
-        if '"merchant_amount"' not in each.row.command:
+        if '"merchant_amount"' not in each.full.command:
             for type_, id_, data in each.events:
                 query = "SELECT data FROM events WHERE id = $1 AND type = $2"
                 assert await postgres.session.fetchval(query, id_, type_) == data

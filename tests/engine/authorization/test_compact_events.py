@@ -10,10 +10,10 @@ from tests.support.engine.compact import recorded
 def test_data_of_recorded_events_is_made_again_byte_for_byte() -> None:
     types = set()
     for each in recorded():
-        if '"merchant_amount"' in each.row.command:
+        if '"merchant_amount"' in each.full.command:
             continue
         for type_, id_, data in each.events:
             types.add(type_)
             assert decision_of(id_, type_) == each.row.authorization_id
             assert event_data(type_, each.row, build.PROGRAMME, each.account_id) == data
-    assert types == DERIVED_EVENTS
+    assert types == DERIVED_EVENTS.keys()

@@ -29,7 +29,7 @@ BEGIN
         RETURN;
     END IF;
     WITH batch AS MATERIALIZED (
-        SELECT id, tenant_id, live, type, txid, created_at FROM event_rows
+        SELECT id, tenant_id, live, type, txid, created_at FROM events
         WHERE txid >= _position.txid AND txid < _horizon
             AND (_position.event_id IS NULL OR txid > _position.txid OR id > _position.event_id)
         ORDER BY txid, id LIMIT _limit
