@@ -14,7 +14,7 @@ begins its texts with another character.
 
 from __future__ import annotations
 
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
@@ -78,7 +78,6 @@ _DECISION_PARTS: Final = (
 """The same for compact decisions."""
 
 _encode = msgspec.json.Encoder().encode
-_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -327,7 +326,7 @@ def _configuration(card: bytes, *programme: Any) -> Configuration:
 def digest_of(card: str, programme: str, decisioning: str) -> str:
     """The digest that names a configuration."""
     content = _encode((card, programme, decisioning))
-    return b64encode(blake2b(content, digest_size=_DIGEST_BYTES).digest()).decode()
+    return _base64(blake2b(content, digest_size=_DIGEST_BYTES).digest())
 
 
 # --- reading --------------------------------------------------------------------------------------------------
@@ -350,11 +349,12 @@ def expanded(row: StoredRow, configuration: Callable[[str], Configuration]) -> F
         return FullTexts(row.command, row.inputs, row.decision, row.reply)
     assert row.inputs is not None, "compact rows are decisions"
     assert row.decision is not None, "compact rows are decisions"
-    found = configuration(configuration_named(row.inputs))
-    figures, answered = _texts(row.inputs), _texts(row.reply)
+    # None of the values contains a comma.
+    figures = row.inputs[1:-1].split(",")
+    answered = _decode(row.reply)
     return FullTexts(
         full_command(row),
-        _full_inputs(row, figures, found),
+        _full_inputs(row, figures, configuration(configuration_named(row.inputs))),
         _full_decision(row, row.decision, figures[1], answered),
         _full_reply(row, answered),
     )
@@ -364,18 +364,21 @@ def full_command(row: StoredRow) -> str:
     """The original command of ``row``."""
     if not is_compact(row.command):
         return row.command
-    values = _texts(_lengthened(row.command, _COMMAND_PARTS))
+    acquirer_id, stan, transmitted_at, rrn, network_txn_id, *asked = command_values(row.command)
+    amount_minor, currency, mcc, name, country, channel, merchant_id, entry_mode, further = asked
     assert row.fingerprint is not None, "messages of networks have fingerprints"
-    wire = f'"acquirer_id":{values[0]},"stan":{values[1]},"transmitted_at":{values[2]},"rrn":{values[3]}'
-    optional = (
-        _member("merchant_id", values[11]) + _member("entry_mode", values[12]) + _members(values[13])
+    wire = (
+        f'"acquirer_id":{_json(acquirer_id)},"stan":{_json(stan)},"transmitted_at":{_json(transmitted_at)}'
+        f',"rrn":{_json(rrn)}{_member("network_txn_id", network_txn_id)}'
     )
+    optional = _member("merchant_id", merchant_id) + _member("entry_mode", entry_mode)
+    if further:
+        optional += "," + _encode(further)[1:-1].decode()
     return (
         f'{{"command":"authorize","id":"{row.authorization_id}","command_key":"{_base64(row.command_key)}"'
-        f',"card_id":"{row.actor_id}","fingerprint":"{_base64(row.fingerprint)}"'
-        f',"wire":{{{wire}{_member("network_txn_id", values[4])}}},"amount_minor":{values[5]}'
-        f',"currency":{values[6]},"mcc":{values[7]},"merchant_name":{values[8]}'
-        f',"merchant_country":{values[9]},"channel":{values[10]}{optional}}}'
+        f',"card_id":"{row.actor_id}","fingerprint":"{_base64(row.fingerprint)}","wire":{{{wire}}}'
+        f',"amount_minor":{amount_minor},"currency":{_json(currency)},"mcc":{_json(mcc)}'
+        f',"merchant_name":{_json(name)},"merchant_country":{_json(country)},"channel":{_json(channel)}{optional}}}'
     )
 
 
@@ -404,17 +407,17 @@ def _full_inputs(row: StoredRow, figures: list[str], found: Configuration) -> st
     )
 
 
-def _full_decision(row: StoredRow, stored: str, day_before: str, answered: list[str]) -> str:
+def _full_decision(row: StoredRow, stored: str, day_before: str, answered: list[Any]) -> str:
     risk_score, risk_action, day, hold_days, *steps = decision_values(stored)
-    reason = answered[3] if len(answered) > 3 else "null"
+    response_code, approval_code, approved_minor, *reason = answered
     day_text = day_before if day is None else f'"{day}"'
     expires = "null" if hold_days is None else row.recorded_at_ms + hold_days * DAY_MS
     return (
-        f'{{"decision":"{"approved" if reason == "null" else "declined"}","reason":{reason}'
-        f',"response_code":{answered[0]},"approval_code":{answered[1]},"approved_minor":{answered[2]}'
-        f',"decided_by":"platform","risk_score":{risk_score},"risk_action":"{risk_action or "allow"}"'
-        f',"day":{day_text},"hold_expires_ms":{expires}'
-        f',"trace":[{",".join(_full_step(step, day_text) for step in steps)}]}}'
+        f'{{"decision":"{"declined" if reason else "approved"}","reason":{_json(*reason or (None,))}'
+        f',"response_code":{_json(response_code)},"approval_code":{_json(approval_code)}'
+        f',"approved_minor":{approved_minor},"decided_by":"platform","risk_score":{risk_score}'
+        f',"risk_action":"{risk_action or "allow"}","day":{day_text},"hold_expires_ms":{expires}'
+        f',"trace":[{",".join([_full_step(step, day_text) for step in steps])}]}}'
     )
 
 
@@ -424,32 +427,30 @@ def _full_step(step: Any, day: str) -> str:
             return f'[{_STEPS[-1 - step]},"active","active"]'
         return f"[{_STEPS[step]},null,null]"
     code, observed, *limit = step
-    seen = day if observed is True else _encode(observed).decode()
-    return f"[{_STEPS[code]},{seen},{_encode(limit[0]).decode() if limit else 'null'}]"
+    seen = day if observed is True else _json(observed)
+    return f"[{_STEPS[code]},{seen},{_json(limit[0]) if limit else 'null'}]"
 
 
-def _full_reply(row: StoredRow, answered: list[str]) -> str:
-    approved_minor = "" if answered[2] == "0" else f',"approved_minor":{answered[2]}'
-    reason = f',"reason":{answered[3]}' if len(answered) > 3 else ""
+def _full_reply(row: StoredRow, answered: list[Any]) -> str:
+    response_code, approval_code, approved_minor, *reason = answered
     return (
-        f'{{"reply":"answer","response_code":{answered[0]},"authorization_id":"{row.authorization_id}"'
-        f"{_member('approval_code', answered[1])}{approved_minor}{reason}}}"
+        f'{{"reply":"answer","response_code":{_json(response_code)}'
+        f',"authorization_id":"{row.authorization_id}"{_member("approval_code", approval_code)}'
+        f"{_member('approved_minor', approved_minor or None)}{_member('reason', *reason or (None,))}}}"
     )
 
 
-def _texts(array: str) -> list[str]:
-    """The JSON text of each element of an array."""
-    return [bytes(each).decode() for each in _raw(array)]
+def _member(name: str, value: str | int | None) -> str:
+    """A member of a JSON object after a comma, if it has a value."""
+    return "" if value is None else f',"{name}":{_json(value)}'
 
 
-def _member(name: str, value: str) -> str:
-    return "" if value == "null" else f',"{name}":{value}'
-
-
-def _members(of: str) -> str:
-    """The members of a JSON object, each after a comma."""
-    return "" if of == "{}" else f",{of[1:-1]}"
+def _json(value: str | int | None) -> str:
+    if type(value) is str:
+        # The frequent case: nothing to escape.
+        return f'"{value}"' if value.isalnum() and value.isascii() else _encode(value).decode()
+    return "null" if value is None else str(value)
 
 
 def _base64(value: bytes) -> str:
-    return b64encode(value).decode()
+    return b2a_base64(value, newline=False).decode()

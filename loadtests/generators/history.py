@@ -49,10 +49,10 @@ _TRANSACTIONS: Final = f"""
     WHERE t.id = $1::uuid
 """
 _JOURNAL: Final = """
-    INSERT INTO journal_rows (actor_id, seq, epoch, command_key, kind, command, inputs, decision, reply,
-        recorded_at, authorization_id)
-    SELECT r.card_id, r.seq, 0, decode(md5(r.id::text), 'hex'), 'authorize', j.command, NULL, j.decision,
-        j.reply, r.created_at, r.id
+    INSERT INTO journal_rows (actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs, decision,
+        reply, recorded_at, authorization_id)
+    SELECT r.card_id, r.seq, 0, decode(md5(r.id::text), 'hex'), j.fingerprint, 'authorize', j.command,
+        j.inputs, j.decision, j.reply, r.created_at, r.id
     FROM transactions r JOIN transactions t ON t.id = CASE WHEN r.decline_reason IS NULL THEN $1::uuid
         ELSE $2::uuid END
     JOIN journal_rows j ON j.actor_id = t.card_id AND j.seq = t.seq
