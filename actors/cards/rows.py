@@ -71,12 +71,15 @@ def write_command(
     original: Authorization | None,
     epoch: int,
     now_ms: int,
+    *,
+    in_full: bool = False,
 ) -> None:
-    """Add all rows of ``command``, which ``actor`` has executed, and assign the command's ``seq``."""
+    """Add all rows of ``command``, which ``actor`` has executed, and assign the command's ``seq``.
+    ``in_full``: without compact texts."""
     card = actor.card
     seq_before = card.seq
     card.seq = seq_before + 1
-    compact = _compact_texts(command, executed, card.seq, now_ms)
+    compact = None if in_full else _compact_texts(command, executed, card.seq, now_ms)
     rows.journal.append(
         new_row(
             JournalRow,
@@ -106,9 +109,7 @@ def write_command(
     rows.set_usage(usage, seq_before)
 
 
-def _compact_texts(
-    command: CardCommand, executed: Executed, seq: int, now_ms: int
-) -> CompactTexts | None:
+def _compact_texts(command: CardCommand, executed: Executed, seq: int, now_ms: int) -> CompactTexts | None:
     """The compact texts of a plain authorization; ``None`` for every other command."""
     if not isinstance(command, Authorize) or executed.inputs is None:
         return None

@@ -144,7 +144,7 @@ class _Further(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     merchant_amount: MerchantAmount | None = None
 
 
-# --- writing --------------------------------------------------------------------------------------------------
+# --- writing ------------------------------------------------------------------------------------------------
 
 
 def compacted(
@@ -329,7 +329,7 @@ def digest_of(card: str, programme: str, decisioning: str) -> str:
     return _base64(blake2b(content, digest_size=_DIGEST_BYTES).digest())
 
 
-# --- reading --------------------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------------------
 
 
 def is_compact(command: str) -> bool:
@@ -403,7 +403,7 @@ def _lengthened(text: str, parts: tuple[tuple[str, str], ...]) -> str:
 def _full_inputs(row: StoredRow, figures: list[str], found: Configuration) -> str:
     return (
         f"[{INPUTS_LAYOUT},{row.recorded_at_ms},{row.seq - 1},{found.card},{','.join(figures[1:5])}"
-        f",{found.programme},{','.join(figures[5:8])},[],null,\"{found.decisioning}\",null,null,1,false,null]"
+        f',{found.programme},{",".join(figures[5:8])},[],null,"{found.decisioning}",null,null,1,false,null]'
     )
 
 

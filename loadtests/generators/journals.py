@@ -9,7 +9,6 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from actors.cards.answers import fingerprint_of
 from engine.authorization.executed import Executed
 from engine.commands import (
     Authorize,
@@ -147,7 +146,7 @@ class Card:
             seq,
             0,
             command.command_key,
-            fingerprint_of(command),
+            getattr(command, "fingerprint", None),
             kind,
             *texts,
             to_datetime(self._now_ms),

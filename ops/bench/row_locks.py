@@ -72,8 +72,6 @@ class RowLocks:
         self._free: list[asyncpg.Connection[Any]] = []
         self._programmes: dict[str, ProgrammeConfig] = {}
         self._statements: dict[tuple[int, ...], str] = {}
-        self._configurations: set[str] = set()
-        """Digests of configurations that this rival has written."""
         self.round_trips = 0
         """Round trips to the database since the start."""
 
@@ -122,7 +120,7 @@ class RowLocks:
             endpoint_result = await self._stand_in(connection, command, card, programme, now_ms)
         met = CommandContext(card, account, programme, None, endpoint_result)
         executed = execute(command, met, now_ms)
-        write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
+        write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms, in_full=True)
         await self._write(connection, card, account, rows)
         return executed.reply
 

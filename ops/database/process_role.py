@@ -93,10 +93,7 @@ async def create(owner_dsn: str, role: str, password: str) -> None:
 
 async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> str:
     name = await _quoted(connection, role)
-    known = {
-        row[0]
-        for row in await connection.fetch(_RELATIONS)
-    }
+    known = {row[0] for row in await connection.fetch(_RELATIONS)}
     statements = [
         f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {name}",
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {name}",

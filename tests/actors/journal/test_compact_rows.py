@@ -1,4 +1,4 @@
-"""The views ``journal`` and ``events`` show compact rows in full, byte for byte, also those of any release."""
+"""The views ``journal`` and ``events`` show compact rows of any release in full, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ JOURNAL_ROW = """
     INSERT INTO journal_rows VALUES ($1, $2, 1, $3, $4, 'authorize', $5, $6, $7, $8, $9, $10)
 """
 TRANSACTION = """
-    INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, currency,
-        requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, created_at, updated_at, day,
-        remainder_minor, mcc)
-    VALUES ($1, $2, false, $3, $2, $4, $5, 'purchase', 'pending', 'EUR', 1, 0, 0, 0, 0, now(), now(), '', 0, '5411')
+    INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status,
+        currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, created_at,
+        updated_at, day, remainder_minor, mcc)
+    VALUES ($1, $2, false, $3, $2, $4, $5, 'purchase', 'pending', 'EUR', 1, 0, 0, 0, 0, now(), now(), '', 0,
+        '5411')
 """
 CARD = """
-    INSERT INTO cards VALUES ($1, $2, false, $3, $2, $2, $4, 'visa', 'EUR', '411111', '1111', 'p', 11, 2029, '1',
-        'active', NULL, '[]', true, now())
+    INSERT INTO cards VALUES ($1, $2, false, $3, $2, $2, $4, 'visa', 'EUR', '411111', '1111', 'p', 11, 2029,
+        '1', 'active', NULL, '[]', true, now())
 """
 EVENT = "INSERT INTO event_rows VALUES ($1, $2, false, $3, now(), NULL)"
 
@@ -82,9 +83,7 @@ async def test_a_configuration_is_written_once_and_never_changes(postgres: Postg
     owner.activate(await again.load_cards([FIRST.id]))
     await again.commit(owner.decide(spend(3)))
     assert await postgres.session.fetchval("SELECT count(*) FROM decision_configurations") == 1
-    assert (
-        await postgres.session.fetchval("SELECT count(*) FROM journal_rows WHERE command LIKE '[%'") == 3
-    )
+    assert await postgres.session.fetchval("SELECT count(*) FROM journal_rows WHERE command LIKE '[%'") == 3
     assert await postgres.session.fetchval("SELECT count(*) FROM event_rows WHERE data IS NULL") == 6
     for statement in ("DELETE FROM {}", "UPDATE {} SET card = ''", "TRUNCATE {}"):
         with pytest.raises(Exception, match="append-only"):
@@ -113,7 +112,8 @@ async def test_statements_of_the_release_before_insert_into_the_views(postgres: 
         row.authorization_id,
     )
     await postgres.session.execute(
-        "INSERT INTO events (id, tenant_id, live, type, created_at, data) VALUES ($1, $2, false, 'x', now(), '{}')",
+        "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+        " VALUES ($1, $2, false, 'x', now(), '{}')",
         build.an_id(1),
         build.TENANT,
     )

@@ -31,15 +31,15 @@ from tests.support.engine import build
 from tests.support.engine.compact import Recorded, decided, recorded
 
 FIELDS: dict[type[msgspec.Struct], str] = {
-    Authorize: "id command_key card_id fingerprint wire amount_minor currency mcc merchant_name merchant_country"
-    " channel merchant_id kind entry_mode mit partial_allowed partial_cap_minor expiry cvv2 cvv1 pin chip"
-    " chip_tags address authentication merchant_amount references endpoint_silent",
+    Authorize: "id command_key card_id fingerprint wire amount_minor currency mcc merchant_name"
+    " merchant_country channel merchant_id kind entry_mode mit partial_allowed partial_cap_minor expiry"
+    " cvv2 cvv1 pin chip chip_tags address authentication merchant_amount references endpoint_silent",
     WireIdentity: "acquirer_id stan transmitted_at rrn network_txn_id further",
-    Decision: "decision reason response_code approval_code approved_minor decided_by risk_score risk_action day"
-    " hold_expires_ms trace stand_in decline_detail matched_rule shadow_matches",
-    Inputs: "now_ms card_seq card_state cardholder_active network card_currency exp_year exp_month controls day"
-    " day_count day_amount_minor cvv2_failures programme_version programme_status programme_mode timezone"
-    " hold_expiry_days account_version posted_minor held_minor lapsed_holds original decisioning"
+    Decision: "decision reason response_code approval_code approved_minor decided_by risk_score risk_action"
+    " day hold_expires_ms trace stand_in decline_detail matched_rule shadow_matches",
+    Inputs: "now_ms card_seq card_state cardholder_active network card_currency exp_year exp_month controls"
+    " day day_count day_amount_minor cvv2_failures programme_version programme_status programme_mode"
+    " timezone hold_expiry_days account_version posted_minor held_minor lapsed_holds original decisioning"
     " endpoint_result declared_remaining_minor rules reversed_early rules_in_force",
     TraceStep: "rule outcome observed limit",
     WireAnswer: "response_code authorization_id approval_code approved_minor replayed reason",

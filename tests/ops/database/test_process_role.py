@@ -102,7 +102,12 @@ async def test_statement_is_forbidden(process: asyncpg.Connection, statement: st
 async def test_even_the_owner_cannot_change_append_only_rows(
     database_url: str, table: str, statement: str
 ) -> None:
-    columns = {"journal_rows": "reply", "ledger_entries": "currency", "kyc_accesses": "field", "audit_log": "act"}
+    columns = {
+        "journal_rows": "reply",
+        "ledger_entries": "currency",
+        "kyc_accesses": "field",
+        "audit_log": "act",
+    }
     columns |= {"card_replacements": "reason", "decision_configurations": "card"}
     owner = await asyncpg.connect(database_url)
     with pytest.raises(asyncpg.RaiseError, match=f"{table} is append-only"):

@@ -55,7 +55,8 @@ def decided(dice: random.Random, number: int, **fixed: Any) -> tuple[Recorded | 
     before = context.card.seq
     executed = execute(command, context, now_ms)
     decision, inputs = executed.outcome, executed.inputs
-    assert isinstance(decision, Decision) and inputs is not None, "a decision"
+    assert isinstance(decision, Decision), "a decision"
+    assert inputs is not None, "a decision"
     texts = compacted(command, inputs, decision, executed.reply, before + 1, now_ms)
     full = FullTexts(*(_encode(each).decode() for each in (command, inputs, decision, executed.reply)))
     if texts is None:
@@ -94,7 +95,9 @@ def _command(dice: random.Random, number: int, **fixed: Any) -> Authorize:
         "authentication": dice.choice(("absent", "present", "valid", "invalid", "malformed")),
     }
     if dice.random() < 0.1:
-        parts["merchant_amount"] = MerchantAmount(dice.randrange(1, 9_999), "CHF", dice.choice((None, "1.07")))
+        parts["merchant_amount"] = MerchantAmount(
+            dice.randrange(1, 9_999), "CHF", dice.choice((None, "1.07"))
+        )
     return build.authorize(number, **(parts | fixed))
 
 

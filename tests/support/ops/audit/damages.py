@@ -80,11 +80,13 @@ DAMAGES: Final = [
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "INSERT INTO event_rows SELECT gen_random_uuid(), tenant_id, live, type, created_at, data FROM event_rows",
+        "INSERT INTO event_rows SELECT gen_random_uuid(), tenant_id, live, type, created_at, data"
+        " FROM event_rows",
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "UPDATE event_rows SET data = replace(data, 'approved', 'declined') WHERE type = 'authorization.decided'",
+        "UPDATE event_rows SET data = replace(data, 'approved', 'declined')"
+        " WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided with the same content",
     ),
     (
@@ -253,7 +255,8 @@ DAMAGES: Final = [
         "each ended outage has one authorization.stip_outage.finished",
     ),
     (
-        "INSERT INTO event_rows SELECT gen_random_uuid(), tenant_id, live, type, created_at, data FROM event_rows"
+        "INSERT INTO event_rows SELECT gen_random_uuid(), tenant_id, live, type, created_at, data"
+        " FROM event_rows"
         " WHERE type = 'authorization.stip_outage.finished'",
         "each ended outage has one authorization.stip_outage.finished",
     ),
