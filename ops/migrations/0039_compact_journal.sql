@@ -209,3 +209,18 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER events_insert INSTEAD OF INSERT ON events FOR EACH ROW EXECUTE FUNCTION insert_event_row();
+
+-- Processes of the release before use the views at once, with the rights that they have on the tables.
+DO $$
+DECLARE
+    _right record;
+BEGIN
+    FOR _right IN
+        SELECT v.name, a.privilege_type AS privilege, quote_ident(pg_get_userbyid(a.grantee)) AS role
+        FROM (VALUES ('journal', 'journal_rows'), ('decision_configurations', 'journal_rows'), ('events', 'event_rows')) AS v (name, source)
+        JOIN pg_class c ON c.oid = v.source::regclass CROSS JOIN LATERAL aclexplode(c.relacl) a
+        WHERE a.grantee NOT IN (0, c.relowner) AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+    LOOP
+        EXECUTE format('GRANT %s ON %I TO %s', _right.privilege, _right.name, _right.role);
+    END LOOP;
+END $$;

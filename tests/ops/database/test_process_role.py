@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -19,7 +20,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.database import process_role
 from ops.database.key_check import check_master_key
-from ops.database.migrate import MigrationError, migrate
+from ops.database.migrate import FOLDER, MigrationError, migrate
 from ops.database.process_role import APPEND_ONLY, NEVER_DELETED
 from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.supervision.installation import Servers, database
@@ -142,6 +143,33 @@ async def test_tables_of_later_migrations_are_granted(process_url: str, database
     await process_role.grant(database_url, ROLE)
     connection = await asyncpg.connect(process_url)
     await connection.execute("INSERT INTO later VALUES (1)")
+    await connection.close()
+
+
+async def test_views_that_replace_tables_have_their_rights_at_once(
+    process_url: str, database_url: str, tmp_path: Path
+) -> None:
+    """Before ``grant`` runs, processes of the release before use the views (0039)."""
+    for path in sorted(FOLDER.glob("*.sql"))[:38]:
+        shutil.copy(path, tmp_path)
+    owner = await asyncpg.connect(database_url)
+    await owner.execute(
+        "DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT ALL ON SCHEMA public TO public"
+    )
+    await migrate(database_url, tmp_path, tmp_path)
+    await process_role.grant(database_url, ROLE)
+    await owner.execute((FOLDER / "0039_compact_journal.sql").read_text())
+    await owner.close()
+    connection = await asyncpg.connect(process_url)
+    for name in ("journal", "events"):
+        await connection.fetch(f"SELECT * FROM {name}")
+    await connection.execute(
+        "INSERT INTO events (id, tenant_id, live, type, created_at, data) VALUES ($1, $1, true, 'x', now(), '{}')",
+        TENANT,
+    )
+    assert await connection.fetchval("SELECT data FROM events") == "{}"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.execute("DELETE FROM journal")
     await connection.close()
 
 
