@@ -98,7 +98,15 @@ def decode_past_command(command: str) -> PastCommand:
     if not is_compact(command):
         return _decode_past_command(command)
     values = command_values(command)
-    return PastCommand(values[5], *values[7:10], values[11], values[10], values[12])
+    return PastCommand(
+        amount_minor=values[5],
+        mcc=values[7],
+        merchant_name=values[8],
+        merchant_country=values[9],
+        merchant_id=values[11],
+        channel=values[10],
+        entry_mode=values[12],
+    )
 
 
 _decode_past_increments = msgspec.json.Decoder(list[PastIncrement]).decode

@@ -46,7 +46,6 @@ from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization
 from engine.cards.hold import Hold
-from engine.decision.compact import Configuration
 from engine.ids import is_id
 from engine.limits import (
     ACTIVATION_ANSWERS,
@@ -122,22 +121,16 @@ class PostgresJournal:
 
     async def commit(self, rows: Rows) -> None:
         arguments = commit_arguments(self._incarnation, rows)
-        if self._writer is None or not accepts_writes(self._writer):
-            # Another server can lack rows that the one before had.
-            self._known.clear()
-        configurations = [each for digest, each in rows.configurations.items() if digest not in self._known]
-        rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches, configurations)
-        if any(rare):
-            await self._write("commit_rare_rows", *arguments, *rare)
-            self._remember(configurations)
-        else:
-            await self._write("commit_batch", *arguments)
 
-    def _remember(self, configurations: Iterable[Configuration]) -> None:
-        """Note configurations that are durable."""
+        def statement_of_rows() -> tuple[str, tuple[Any, ...]]:
+            unknown = [each for digest, each in rows.configurations.items() if digest not in self._known]
+            rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches, unknown)
+            return ("commit_rare_rows", (*arguments, *rare)) if any(rare) else ("commit_batch", arguments)
+
+        await self._write(statement_of_rows)
         if len(self._known) > CONFIGURATIONS_KNOWN_MAX:
             self._known.clear()
-        self._known.update(each.digest for each in configurations)
+        self._known.update(rows.configurations)
 
     async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         ids = list(filter(is_id, card_ids))
@@ -229,12 +222,17 @@ class PostgresJournal:
     async def close(self) -> None:
         await self.reset()
 
-    async def _write(self, statement: str, *arguments: Any) -> None:
+    async def _write(self, prepared: Callable[[], tuple[str, tuple[Any, ...]]]) -> None:
+        """Run the statement of ``prepared``, which is called once the connection is ready."""
+        statement = "commit"
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 if self._writer is None or not accepts_writes(self._writer):
                     self._drop(self._writer)
                     self._writer = await self._connect()
+                    # Another server can lack rows that the one before had.
+                    self._known.clear()
+                statement, arguments = prepared()
                 await self._writer.fetch(STATEMENTS[statement], *arguments)
         except STATEMENT_FAILURES as failure:
             if unavailable(failure):

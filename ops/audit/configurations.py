@@ -25,4 +25,4 @@ async def changed_configurations(connection: asyncpg.Connection[Any]) -> tuple[i
 def _is_unchanged(row: asyncpg.Record) -> bool:
     if row["card"] is None:
         return False
-    return digest_of(row["card"], row["programme"], row["decisioning"]) == row["digest"]
+    return bool(digest_of(row["card"], row["programme"], row["decisioning"]) == row["digest"])

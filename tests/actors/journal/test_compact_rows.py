@@ -120,3 +120,24 @@ async def test_statements_of_the_release_before_insert_into_the_views(postgres: 
     shown = await postgres.session.fetchrow("SELECT command, inputs, decision, reply FROM journal_rows")
     assert tuple(shown or ()) == tuple(full)
     assert await postgres.session.fetchval("SELECT data FROM event_rows WHERE txid IS NOT NULL") == "{}"
+
+
+async def test_the_commit_function_of_release_0_1_0_writes_through_the_views(
+    postgres: PostgresBackend,
+) -> None:
+    """Its parameters have the row types of the tables, which followed the tables to their new names."""
+    each = recorded()[0]
+    row, full = each.row, each.full
+    empty = ", ".join(["'{}'"] * 12)
+    await postgres.session.execute(
+        "SELECT commit_batch('a', '{}', '{}',"
+        " ARRAY[($1::uuid, $2::bigint, 1, $3::bytea, $4::bytea, 'authorize', $5::text, $6::text, $7::text,"
+        f" $8::text, $9::timestamptz, $10::uuid)::journal_rows], {empty}, '{{}}',"
+        " ARRAY[($11::uuid, $12::uuid, false, 'x', now(), '{}', NULL)::event_rows], '{}', '{}', '{}', '{}',"
+        " '{}', '{}')",
+        *(row.actor_id, row.seq, row.command_key, row.fingerprint, *full, to_datetime(row.recorded_at_ms)),
+        *(row.authorization_id, build.an_id(1), build.TENANT),
+    )
+    shown = await postgres.session.fetchrow("SELECT command, inputs, decision, reply FROM journal_rows")
+    assert tuple(shown or ()) == tuple(full)
+    assert await postgres.session.fetchval("SELECT data FROM events WHERE txid IS NOT NULL") == "{}"

@@ -76,8 +76,10 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     parameters = await postgres.session.fetch(PARAMETERS)
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
-    functions = ("record_acts", "record_replacements", "record_rules", "record_rule_matches")
-    functions += ("record_configurations",)
+    functions = (
+        *("record_acts", "record_replacements", "record_rules", "record_rule_matches"),
+        "record_configurations",
+    )
     further = "".join(f", {name}(${number})" for number, name in enumerate(functions, len(parameters) + 1))
     rare = " ".join(STATEMENTS["commit_rare_rows"].split())
     assert rare.endswith(STATEMENTS["commit_batch"].rstrip() + further)
