@@ -108,6 +108,9 @@ def _issue(tenant: str, programme_id: str) -> CreateCard:
 
 def _entry(row: tuple[Any, ...], configurations: Mapping[str, Configuration]) -> Entry:
     card_id, seq, _epoch, key, fingerprint, kind, *texts, at, authorization_id = row
-    stored = StoredRow(card_id, seq, key, fingerprint, *texts, to_ms(at), authorization_id)
+    command, inputs, decision, reply = texts
+    stored = StoredRow(
+        *(card_id, seq, key, fingerprint, command, inputs, decision, reply, to_ms(at), authorization_id)
+    )
     full = expanded(stored, configurations.__getitem__)
     return Entry(card_id, seq, to_ms(at), kind, full.command, full.inputs, full.decision)

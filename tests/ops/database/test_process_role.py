@@ -164,7 +164,8 @@ async def test_views_that_replace_tables_have_their_rights_at_once(
     for name in ("journal", "events"):
         await connection.fetch(f"SELECT * FROM {name}")
     await connection.execute(
-        "INSERT INTO events (id, tenant_id, live, type, created_at, data) VALUES ($1, $1, true, 'x', now(), '{}')",
+        "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+        " VALUES ($1, $1, true, 'x', now(), '{}')",
         TENANT,
     )
     assert await connection.fetchval("SELECT data FROM events") == "{}"
