@@ -59,7 +59,7 @@ LIVED_AT_ONCE: Final = 5_000
 PUBLISHED_AT_ONCE: Final = 100_000
 """Batch sizes that a helper completes before its request times out, also on a busy machine."""
 WARM_SECONDS: Final = 0.5
-FILLED: Final = ("journal", "accounts", "cards", "card_usage", "events")
+FILLED: Final = ("journal_rows", "accounts", "cards", "card_usage", "event_rows")
 IDLE_SECONDS: Final = 2.0
 HOST_CARDS: Final = 200
 PER_SECOND: Final = 200.0

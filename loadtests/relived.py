@@ -8,13 +8,15 @@ whole back-test.
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from engine.backtests.entry import Entry
 from engine.backtests.history import History
 from engine.backtests.plan import Change, ControlsChange, Plan, Scope
 from engine.commands import CreateCard, CreateProgramme
 from engine.controls import PerTxnCap
+from engine.decision.compact import Configuration, StoredRow, expanded
 from engine.ids import Derived, derive, key_of
 from engine.instant import to_ms
 from engine.programmes.programme import ProgrammeConfig
@@ -42,7 +44,7 @@ class RelivedCard:
         )
         self._versions.add(programme_id, create, NOW_MS)
         life = Card(_issue(tenant, programme_id), self._versions, NOW_MS, decisions)
-        self._entries = [_entry(row) for row in life.rows(decisions)]
+        self._entries = [_entry(row, life.configurations) for row in life.rows(decisions)]
         change = Change(ControlsChange(add=(PerTxnCap(CAP_MINOR),)))
         self._plan = Plan(Scope("programme", programme_id), NOW_MS, FAR_MS, change)
         self.decisions = decisions
@@ -104,6 +106,11 @@ def _issue(tenant: str, programme_id: str) -> CreateCard:
     )
 
 
-def _entry(row: tuple[object, ...]) -> Entry:
-    card_id, seq, _epoch, _key, kind, command, inputs, decision, _reply, at, _authorization_id = row
-    return Entry(card_id, seq, to_ms(at), kind, command, inputs, decision)  # type: ignore[arg-type]
+def _entry(row: tuple[Any, ...], configurations: Mapping[str, Configuration]) -> Entry:
+    card_id, seq, _epoch, key, fingerprint, kind, *texts, at, authorization_id = row
+    command, inputs, decision, reply = texts
+    stored = StoredRow(
+        *(card_id, seq, key, fingerprint, command, inputs, decision, reply, to_ms(at), authorization_id)
+    )
+    full = expanded(stored, configurations.__getitem__)
+    return Entry(card_id, seq, to_ms(at), kind, full.command, full.inputs, full.decision)

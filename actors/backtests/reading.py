@@ -8,7 +8,7 @@ decisions are committed; a card without an account goes with its replacements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,15 @@ from actors.backtests.store import Backtest, Range
 from actors.database import DbConnection
 from engine.backtests.entry import Entry
 from engine.backtests.order import CommandQueues
-from engine.limits import BACKTEST_ROWS_READ
+from engine.decision.compact import (
+    Configuration,
+    StoredRow,
+    configuration_named,
+    expanded,
+    full_command,
+    is_compact,
+)
+from engine.limits import BACKTEST_ROWS_READ, CONFIGURATIONS_CACHED_MAX
 
 ROWS_OF_CARD_MIN: Final = 16
 """Rows of one card that are read at once, at least."""
@@ -38,6 +46,7 @@ class HistoryReader:
     def __init__(self, database: DbConnection, backtest: Backtest) -> None:
         self._database = database
         self._backtest = backtest
+        self._configurations: dict[str, Configuration] = {}
 
     async def units(self, claimed: Range) -> list[Unit]:
         """The units of a range. A unit with cards of several ranges belongs to the range of the first of
@@ -82,6 +91,32 @@ class HistoryReader:
             rows += len(entries)
         return rows
 
+    async def _load_configurations(self, rows: Sequence[Any]) -> None:
+        """Read the configurations that compact rows name and that are not known yet."""
+        named = {configuration_named(row["inputs"]) for row in rows if is_compact(row["command"])}
+        missing = named.difference(self._configurations)
+        if not missing:
+            return
+        if len(self._configurations) > CONFIGURATIONS_CACHED_MAX:
+            self._configurations.clear()
+            missing = named
+        for row in await self._database.fetch("load_configurations", list(missing)):
+            self._configurations[row["digest"]] = Configuration(*row)
+
+    def _entry(self, card_id: str, row: Any) -> Entry:
+        """A command with its texts in full. Without its configuration a decision has no inputs, and the
+        back-test fails: it cannot be reproduced."""
+        _, seq, at_ms, kind, command_key, fingerprint, command, inputs, decision, reply, about = row
+        if not is_compact(command):
+            return Entry(card_id, seq, at_ms, kind, command, inputs, decision)
+        stored = StoredRow(
+            *(card_id, seq, command_key, fingerprint, command, inputs, decision, reply, at_ms, about)
+        )
+        if configuration_named(inputs) not in self._configurations:
+            return Entry(card_id, seq, at_ms, kind, full_command(stored), None, None)
+        full = expanded(stored, self._configurations.__getitem__)
+        return Entry(card_id, seq, at_ms, kind, full.command, full.inputs, full.decision)
+
     def _covers(self, card_id: str, product_id: str) -> bool:
         scope = self._backtest.plan.scope
         if scope.type == "programme":
@@ -95,10 +130,11 @@ class HistoryReader:
         limit = max(ROWS_OF_CARD_MIN, BACKTEST_ROWS_READ // max(1, len(after)), least)
         ids, numbers = [id_ for id_, _ in after], [number for _, number in after]
         rows = await self._database.fetch("load_commands", ids, numbers, self._backtest.until_ms, limit)
+        await self._load_configurations(rows)
         found: dict[str, list[Entry]] = {id_: [] for id_ in ids}
-        for number, *row in rows:
-            id_ = ids[number - 1]
-            found[id_].append(Entry(id_, *row))
+        for row in rows:
+            id_ = ids[row["number"] - 1]
+            found[id_].append(self._entry(id_, row))
         return {id_: _without_gaps(found[id_], number, limit) for id_, number in after}
 
 

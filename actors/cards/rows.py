@@ -27,6 +27,7 @@ from actors.journal.rows import (
     new_row,
 )
 from actors.journal.rule_rows import rule_row
+from engine.authorization.compact_events import DERIVED_EVENTS
 from engine.authorization.effects import (
     AuthorizationOpened,
     AuthorizationUpdated,
@@ -52,6 +53,7 @@ from engine.cards.account import Account
 from engine.cards.authorization import Authorization, status
 from engine.cards.card import Card
 from engine.commands import Advise, Authorize, CardCommand, Present
+from engine.decision.compact import CompactTexts, compacted
 from engine.decision.decide import Decision
 from engine.rules.observed import RuleName
 
@@ -69,11 +71,15 @@ def write_command(
     original: Authorization | None,
     epoch: int,
     now_ms: int,
+    *,
+    in_full: bool = False,
 ) -> None:
-    """Add all rows of ``command``, which ``actor`` has executed, and assign the command's ``seq``."""
+    """Add all rows of ``command``, which ``actor`` has executed, and assign the command's ``seq``.
+    ``in_full``: without compact texts."""
     card = actor.card
     seq_before = card.seq
     card.seq = seq_before + 1
+    compact = None if in_full else _compact_texts(command, executed, card.seq, now_ms)
     rows.journal.append(
         new_row(
             JournalRow,
@@ -84,23 +90,42 @@ def write_command(
                 command.command_key,
                 fingerprint_of(command),
                 _kind(command, executed),
-                _encode(command).decode(),
-                None if executed.inputs is None else _encode(executed.inputs).decode(),
-                None if executed.outcome is None else _encode(executed.outcome).decode(),
-                _encode(executed.reply).decode(),
+                *(_full_texts(command, executed) if compact is None else compact[:4]),
                 now_ms,
                 executed.authorization_id,
             ),
         )
     )
+    if compact is not None:
+        rows.configurations[compact.configuration.digest] = compact.configuration
     _write_effects(WriteContext(rows, command, card, actor.account, original, now_ms), executed.effects)
-    write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
+    derived = compact is not None and _has_derived_events(command)
+    write_events(rows, card.tenant_id, card.live, executed.events, now_ms, derived=derived)
     if executed.inputs is not None and executed.inputs.rules_in_force is not None:
         _write_rule_matches(rows, command, card, executed, now_ms)
     usage = new_row(
         UsageRow, (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
     )
     rows.set_usage(usage, seq_before)
+
+
+def _compact_texts(command: CardCommand, executed: Executed, seq: int, now_ms: int) -> CompactTexts | None:
+    """The compact texts of a plain authorization; ``None`` for every other command."""
+    if not isinstance(command, Authorize) or executed.inputs is None:
+        return None
+    decision = executed.outcome
+    assert isinstance(decision, Decision), "only decisions have inputs"
+    return compacted(command, executed.inputs, decision, executed.reply, seq, now_ms)
+
+
+def _full_texts(command: CardCommand, executed: Executed) -> tuple[str, str | None, str | None, str]:
+    """Command, inputs, outcome and reply as JSON."""
+    return (
+        _encode(command).decode(),
+        None if executed.inputs is None else _encode(executed.inputs).decode(),
+        None if executed.outcome is None else _encode(executed.outcome).decode(),
+        _encode(executed.reply).decode(),
+    )
 
 
 def _write_rule_matches(
@@ -153,12 +178,26 @@ def _kind(command: CardCommand, executed: Executed) -> str:
     return _TAGS[type(command)]
 
 
-def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ...], now_ms: int) -> None:
-    """Add the events of a command."""
+def _has_derived_events(command: CardCommand) -> bool:
+    """Whether the journal row of a plain authorization has all values of its events."""
+    return isinstance(command, Authorize) and command.merchant_amount is None
+
+
+def write_events(
+    rows: Rows,
+    tenant_id: str,
+    live: bool,
+    events: tuple[Event, ...],
+    now_ms: int,
+    *,
+    derived: bool = False,
+) -> None:
+    """Add the events of a command. ``derived``: those that its journal row implies have a code for their type
+    and no data."""
     for event in events:
-        rows.events.append(
-            new_row(EventRow, (event.id, tenant_id, live, event.type, now_ms, event.data, None))
-        )
+        code = DERIVED_EVENTS.get(event.type) if derived else None
+        stored = (event.type, now_ms, event.data, None) if code is None else (code, now_ms, None, None)
+        rows.events.append(new_row(EventRow, (event.id, tenant_id, live, *stored)))
 
 
 class WriteContext(msgspec.Struct, frozen=True, gc=False):

@@ -41,6 +41,7 @@ from actors.journal.rows import (
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
+from engine.decision.compact import Configuration
 from engine.programmes.programme import Programme
 from engine.rules.velocity import Counted
 
@@ -126,6 +127,8 @@ class Rows:
         self.shards: dict[int, int] = {}
         """Epochs of all shards that the commit writes or whose state it answers from."""
         self.journal: list[JournalRow] = []
+        self.configurations: dict[str, Configuration] = {}
+        """Configurations that rows of ``journal`` name, by digest."""
         self.usage: dict[str, UsageRow] = {}
         self.usage_before: dict[str, int] = {}
         self.accounts: dict[str, AccountRow] = {}

@@ -14,6 +14,7 @@ from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.currencies import MerchantAmount
+from engine.decision.compact import command_values, is_compact
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage
@@ -89,7 +90,25 @@ class PastIncrement(msgspec.Struct, gc=False):
     counted_minor: int
 
 
-decode_past_command = msgspec.json.Decoder(PastCommand).decode
+_decode_past_command = msgspec.json.Decoder(PastCommand).decode
+
+
+def decode_past_command(command: str) -> PastCommand:
+    """The purchase of a stored command, in full or compact."""
+    if not is_compact(command):
+        return _decode_past_command(command)
+    values = command_values(command)
+    return PastCommand(
+        amount_minor=values[5],
+        mcc=values[7],
+        merchant_name=values[8],
+        merchant_country=values[9],
+        merchant_id=values[11],
+        channel=values[10],
+        entry_mode=values[12],
+    )
+
+
 _decode_past_increments = msgspec.json.Decoder(list[PastIncrement]).decode
 
 

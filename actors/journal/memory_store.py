@@ -13,6 +13,9 @@ from typing import Final
 
 from actors.journal.contract import BehindError, DuplicateError, Epochs, RejectedError, Rows, StaleEpochError
 from actors.journal.memory_reads import MemoryReads
+from actors.journal.rows import EventRow, JournalRow
+from engine.authorization.compact_events import TYPE_OF_CODE, decision_of, event_data
+from engine.decision.compact import Configuration, StoredRow, expanded
 from engine.limits import SHARD_COUNT
 
 _BIGINT_MAX: Final = 2**63 - 1
@@ -97,8 +100,9 @@ class MemoryStore(MemoryReads):
     def apply(self, rows: Rows) -> None:
         """Write all rows, or raise and write none."""
         self._check(rows)
-        self.journal.put(rows.journal)
-        self.command_keys |= {row["command_key"]: row for row in self.journal.read(rows.journal)}
+        self.decision_configurations.put(rows.configurations.values())
+        self.journal.put(self._full(row) for row in rows.journal)
+        self.command_keys |= {row[3]: self.journal.rows[row[0], row[1]] for row in rows.journal}
         self.programmes.put(rows.programmes.values(), ("version", "seq", "config", "outage"))
         self.programme_changes += rows.programmes
         self.outages.put(rows.outages.values(), ("used_minor", "ended_at"))
@@ -122,9 +126,27 @@ class MemoryStore(MemoryReads):
         self.transactions.put(rows.changed_transactions.values(), _TRANSACTION_CHANGES)
         self.tombstones.put(rows.tombstones)
         self.ledger_entries.put(rows.entries)
-        self.events.put(rows.events)
+        self.events.put(self._with_data(event, rows) for event in rows.events)
         self.idempotency.put(rows.idempotency, self.idempotency.columns)
         self.audit_log.put(rows.acts)
+
+    def _full(self, row: JournalRow) -> JournalRow:
+        """``row`` as the view ``journal`` shows it."""
+        texts = expanded(stored_row(row), self._configuration)
+        return row._replace(**texts._asdict())
+
+    def _configuration(self, digest: str) -> Configuration:
+        return Configuration(**self.decision_configurations.rows[digest])
+
+    def _with_data(self, event: EventRow, rows: Rows) -> EventRow:
+        """``event`` as the view ``events`` shows it."""
+        if event.data is not None:
+            return event
+        type_ = TYPE_OF_CODE[event.type]
+        [row] = [each for each in rows.journal if each.authorization_id == decision_of(event.id, type_)]
+        card = self.cards.rows[row.actor_id]
+        data = event_data(type_, stored_row(row), card["programme_id"], card["account_id"])
+        return event._replace(type=type_, data=data)
 
     def _lapse(self, lapsed: dict[str, tuple[str, int]]) -> None:
         for hold_id, (authorization_id, lapsed_ms) in lapsed.items():
@@ -161,6 +183,22 @@ class MemoryStore(MemoryReads):
         self.audit_log.refuse_known(rows.acts)
         # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
+
+
+def stored_row(row: JournalRow) -> StoredRow:
+    """The columns that compact texts need."""
+    return StoredRow(
+        row.actor_id,
+        row.seq,
+        row.command_key,
+        row.fingerprint,
+        row.command,
+        row.inputs,
+        row.decision,
+        row.reply,
+        row.recorded_at,
+        row.authorization_id,
+    )
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from actors.journal.rows import (
     TransactionRow,
     UsageRow,
 )
+from engine.decision.compact import Configuration
 
 Row = dict[str, Any]
 
@@ -80,6 +81,7 @@ class MemoryTables:
         self.events = Table("events", EventRow, key="tenant_id live id")
         self.idempotency = Table("idempotency", IdempotencyRow, key="key_digest")
         self.audit_log = Table("audit_log", ActRow)
+        self.decision_configurations = Table("decision_configurations", Configuration, key="digest")
         self.command_keys: dict[bytes, Row] = {}
         """Index of ``journal`` by command key."""
         self.rule_versions: dict[tuple[str, int], str] = {}

@@ -52,6 +52,7 @@ from engine.limits import (
     ACTIVATION_ANSWERS,
     ACTIVATION_HOLDS_STEP,
     COMMIT_TIMEOUT_MS,
+    CONFIGURATIONS_KNOWN_MAX,
     NETWORK_GROUP_MAX,
     TOMBSTONE_DAYS,
 )
@@ -77,6 +78,8 @@ class PostgresJournal:
         self._timeout_seconds = timeout_seconds
         self._open: list[PrimaryConnection] = []
         self._writer: PrimaryConnection | None = None
+        self._known: set[str] = set()
+        """Digests of configurations that are durable."""
         self._pool: asyncio.LifoQueue[PrimaryConnection | None] = asyncio.LifoQueue()
         for _ in range(POOLED):
             self._pool.put_nowait(None)
@@ -118,13 +121,19 @@ class PostgresJournal:
         return wanted, [epochs[shard] for shard in wanted]
 
     async def commit(self, rows: Rows) -> None:
-        rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches)
-        if any(rare):
-            await self._write("commit_rare_rows", *commit_arguments(self._incarnation, rows), *rare)
-        elif (alone := approval_arguments(self._incarnation, rows)) is not None:
-            await self._write("commit_approval", *alone)
-        else:
-            await self._write("commit_batch", *commit_arguments(self._incarnation, rows))
+        def statement_of_rows() -> tuple[str, tuple[Any, ...]]:
+            unknown = [each for digest, each in rows.configurations.items() if digest not in self._known]
+            rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches, unknown)
+            if any(rare):
+                return "commit_rare_rows", (*commit_arguments(self._incarnation, rows), *rare)
+            if (alone := approval_arguments(self._incarnation, rows)) is not None:
+                return "commit_approval", tuple(alone)
+            return "commit_batch", commit_arguments(self._incarnation, rows)
+
+        await self._write(statement_of_rows)
+        if len(self._known) > CONFIGURATIONS_KNOWN_MAX:
+            self._known.clear()
+        self._known.update(rows.configurations)
 
     async def load_cards(self, card_ids: Iterable[str], known_accounts: Collection[str] = ()) -> LoadedCards:
         ids = list(filter(is_id, card_ids))
@@ -216,12 +225,17 @@ class PostgresJournal:
     async def close(self) -> None:
         await self.reset()
 
-    async def _write(self, statement: str, *arguments: Any) -> None:
+    async def _write(self, prepared: Callable[[], tuple[str, tuple[Any, ...]]]) -> None:
+        """Run the statement of ``prepared``, which is called once the connection is ready."""
+        statement = "commit"
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 if self._writer is None or not accepts_writes(self._writer):
                     self._drop(self._writer)
                     self._writer = await self._connect()
+                    # Another server can lack rows that the one before had.
+                    self._known.clear()
+                statement, arguments = prepared()
                 await self._writer.fetch(STATEMENTS[statement], *arguments)
         except STATEMENT_FAILURES as failure:
             if unavailable(failure):

@@ -18,7 +18,7 @@ It does not check the fields; a test does."""
 
 
 class JournalRow(NamedTuple):
-    """An executed command."""
+    """An executed command. Its texts are JSON in full or compact (``engine.decision.compact``)."""
 
     actor_id: str
     seq: int
@@ -123,14 +123,15 @@ class EntryRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event. The database fills ``txid``."""
+    """An event. The database fills ``txid``. Without ``data``, ``type`` is a code, and readers make the data
+    from the journal (``engine.authorization.compact_events``)."""
 
     id: str
     tenant_id: str
     live: bool
     type: str
     created_at: int
-    data: str
+    data: str | None
     txid: int | None
 
 

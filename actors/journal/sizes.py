@@ -10,7 +10,7 @@ from actors.primary import connect, servers_of
 from actors.sqlstates import STATEMENT_FAILURES
 
 _SIZES: Final = """
-    SELECT pg_total_relation_size('journal') AS journal, pg_database_size(current_database()) AS database
+    SELECT pg_total_relation_size('journal_rows') AS journal, pg_database_size(current_database()) AS database
 """
 _OUTAGES: Final = """
     SELECT coalesce(currency, '') AS currency, count(*) AS open, sum(used_minor)::bigint AS used_minor

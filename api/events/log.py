@@ -11,7 +11,7 @@ from engine.instant import to_datetime
 from engine.replies import body_bytes
 
 _INSERT: Final = (
-    "INSERT INTO events (id, tenant_id, live, type, created_at, data) VALUES ($1, $2, $3, $4, $5, $6)"
+    "INSERT INTO event_rows (id, tenant_id, live, type, created_at, data) VALUES ($1, $2, $3, $4, $5, $6)"
 )
 
 

@@ -71,7 +71,7 @@ _STATUS: Final = """CASE WHEN r.status NOT IN ('pending', 'partially_cleared') T
         SELECT FROM holds h WHERE h.id = r.hold_id AND h.state = 'held' AND h.expires_at <= now())
     THEN r.status WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END"""
 _APPROVED: Final = """(r.decline_reason IS NULL AND r.kind <> 'force_post' AND (r.kind <> 'refund' OR EXISTS (
-    SELECT FROM journal p WHERE p.actor_id = r.card_id AND p.seq = r.seq AND p.kind <> 'present')))"""
+    SELECT FROM journal_rows p WHERE p.actor_id = r.card_id AND p.seq = r.seq AND p.kind <> 'present')))"""
 _DIRECT: Final = {
     "network_txn_id": "r.network_txn_id = ?",
     "rrn": "r.rrn = ?",
@@ -87,8 +87,10 @@ _OTHERS: Final = {
     "kind": "r.kind = ?",
     "decision": f"CASE WHEN r.decline_reason IS NOT NULL THEN 'declined' WHEN {_APPROVED} THEN 'approved' END"
     " = ?",
-    "merchant": "EXISTS (SELECT FROM journal m WHERE m.actor_id = r.card_id AND m.seq = r.seq"
-    " AND strpos(lower(m.command::json ->> 'merchant_name'), lower(?::text)) > 0)",
+    # Element 8 of a compact command is the name (engine/decision/compact.py).
+    "merchant": "EXISTS (SELECT FROM journal_rows m WHERE m.actor_id = r.card_id AND m.seq = r.seq"
+    " AND strpos(lower(CASE WHEN m.command LIKE '[%' THEN command_values(m.command) ->> 8"
+    " ELSE m.command::json ->> 'merchant_name' END), lower(?::text)) > 0)",
     "amount": "r.requested_minor = ?",
 }
 

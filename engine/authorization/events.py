@@ -33,16 +33,21 @@ from engine.programmes.programme import ProgrammeConfig
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """An event: its id, its type and its ``data`` as JSON text."""
+    """An event: its id, its type, and the members of its data."""
 
     id: str
     type: str
-    data: str
+    members: dict[str, Any]
+
+    @property
+    def data(self) -> str:
+        """The exact JSON of the event's deliveries. Encoded on demand: most events are stored without it."""
+        return msgspec.json.encode(self.members).decode()
 
 
 def event(id_: str, type_: str, data: dict[str, Any]) -> Event:
-    """An event with ``data`` in the exact JSON of its deliveries."""
-    return Event(id_, type_, msgspec.json.encode(data).decode())
+    """An event with ``data``, in the order of its members."""
+    return Event(id_, type_, data)
 
 
 def authorization_events(

@@ -50,6 +50,10 @@ ACTIVATION_HOLDS_STEP: Final = 1_000
 activated."""
 CONTROLS_SHARED_MAX: Final = 1_024
 """Size of the interning cache for control sets."""
+CONFIGURATIONS_CACHED_MAX: Final = 4_096
+"""Configurations of decisions whose JSON a process keeps together with its digest."""
+CONFIGURATIONS_KNOWN_MAX: Final = 65_536
+"""Configurations of decisions that a host knows to be durable. Others are written again without effect."""
 
 # Programmes in shard hosts
 PROGRAMME_REFRESH_SECONDS: Final = 1.0

@@ -57,13 +57,13 @@ _WRITE: Final = f"""
         WHERE t.id = $3::uuid
         RETURNING id, card_id, programme_id, seq, status, cleared_minor, currency, created_at),
     recorded AS (
-        INSERT INTO journal (actor_id, seq, epoch, command_key, kind, command, inputs, decision, reply,
-            recorded_at, authorization_id)
-        SELECT w.card_id, w.seq, 0, decode(md5(w.id::text), 'hex'), 'authorize', j.command, NULL, j.decision,
-            j.reply, w.created_at, w.id
+        INSERT INTO journal_rows (actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs,
+            decision, reply, recorded_at, authorization_id)
+        SELECT w.card_id, w.seq, 0, decode(md5(w.id::text), 'hex'), j.fingerprint, 'authorize', j.command,
+            j.inputs, j.decision, j.reply, w.created_at, w.id
         FROM written w
         JOIN transactions t ON t.id = CASE w.status WHEN 'declined' THEN $4::uuid ELSE $3::uuid END
-        JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq)
+        JOIN journal_rows j ON j.actor_id = t.card_id AND j.seq = t.seq)
     INSERT INTO ledger_entries (id, transfer_id, account_id, direction, amount_minor, currency,
         authorization_id, occurred_at)
     SELECT overlay(w.id::text PLACING side.digit FROM 23)::uuid,

@@ -20,6 +20,8 @@ from engine.commands import (
     WireIdentity,
     reference_of_message,
 )
+from engine.decision.compact import Configuration, compacted
+from engine.decision.decide import Decision
 from engine.execution.execute import execute
 from engine.ids import Derived, derive, id_of_pair, key_of
 from engine.instant import to_datetime
@@ -37,6 +39,7 @@ COLUMNS: Final = (
     "seq",
     "epoch",
     "command_key",
+    "fingerprint",
     "kind",
     "command",
     "inputs",
@@ -63,6 +66,10 @@ _CARDS: Final = """
     SELECT (jsonb_populate_record(c, jsonb_build_object('id', n.id, 'account_id', n.account_id))).*
     FROM cards c CROSS JOIN unnest($2::uuid[], $3::uuid[]) AS n (id, account_id) WHERE c.id = $1::text::uuid
 """
+_CONFIGURATION: Final = (
+    "INSERT INTO decision_configurations (digest, card, programme, decisioning) VALUES ($1, $2, $3, $4)"
+    " ON CONFLICT DO NOTHING"
+)
 _decode: Final = msgspec.json.Decoder(CardCommand).decode
 _decode_programme: Final = msgspec.json.Decoder(ProgrammeCommand).decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -78,6 +85,8 @@ class Card:
         self._dice = random.Random(seed)
         self._state = ReplayedState()
         self._numbers = 0
+        self.configurations: dict[str, Configuration] = {}
+        """Configurations that the rows name."""
 
     def rows(self, decisions: int) -> Iterator[tuple[Any, ...]]:
         """The journal of ``decisions`` purchases, and of their presentments."""
@@ -124,20 +133,39 @@ class Card:
 
     def _row(self, command: CardCommand, kind: str, executed: Executed) -> tuple[Any, ...]:
         card_id = self._issue.id
-        self._state.record(card_id, command.command_key, executed.effects, executed.authorization_id)
-        return (
-            card_id,
-            self._state.cards[card_id].card.seq,
-            0,
-            command.command_key,
-            kind,
+        seq = self._state.cards[card_id].card.seq + 1
+        texts = self._compact(command, executed, seq) or (
             _encode(command).decode(),
             None if executed.inputs is None else _encode(executed.inputs).decode(),
             None if executed.outcome is None else _encode(executed.outcome).decode(),
             _encode(executed.reply).decode(),
+        )
+        self._state.record(card_id, command.command_key, executed.effects, executed.authorization_id)
+        return (
+            card_id,
+            seq,
+            0,
+            command.command_key,
+            getattr(command, "fingerprint", None),
+            kind,
+            *texts,
             to_datetime(self._now_ms),
             executed.authorization_id,
         )
+
+    def _compact(
+        self, command: CardCommand, executed: Executed, seq: int
+    ) -> tuple[str, str, str, str] | None:
+        """As hosts store a plain authorization; ``None`` for every other command."""
+        if not isinstance(command, Authorize) or executed.inputs is None:
+            return None
+        decision = executed.outcome
+        assert isinstance(decision, Decision), "only decisions have inputs"
+        found = compacted(command, executed.inputs, decision, executed.reply, seq, self._now_ms)
+        if found is None:
+            return None
+        self.configurations[found.configuration.digest] = found.configuration
+        return found.command, found.inputs, found.decision, found.reply
 
 
 async def fill(dsn: str, card_id: str, decisions: int) -> str:
@@ -159,14 +187,14 @@ async def fill(dsn: str, card_id: str, decisions: int) -> str:
             accounts = [each.account_id for each in some]
             ids = [each.id for each in some]
             await connection.execute(_CARDS, card_id, ids, accounts)
-            lives = [
-                [*Card(each, versions, BEGIN_MS, number).rows(OF_EACH_CARD)]
-                for number, each in enumerate(some, start)
-            ]
+            lived = [Card(each, versions, BEGIN_MS, number) for number, each in enumerate(some, start)]
+            lives = [[*card.rows(OF_EACH_CARD)] for card in lived]
+            configurations = {digest: each for card in lived for digest, each in card.configurations.items()}
+            await connection.executemany(_CONFIGURATION, configurations.values())
             await connection.execute(_USAGE, ids, [len(life) for life in lives])
             rows = [row for life in lives for row in life]
-            await connection.copy_records_to_table("journal", records=rows, columns=COLUMNS)
-        for table in ("cards", "card_usage", "journal"):
+            await connection.copy_records_to_table("journal_rows", records=rows, columns=COLUMNS)
+        for table in ("cards", "card_usage", "journal_rows"):
             await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=3_600)
         return str(programme_id)
     finally:

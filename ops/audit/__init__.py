@@ -24,6 +24,7 @@ from engine.decision.recorded import decode_inputs
 from engine.rules.evaluate import recorded_rules
 from ops.audit.books import BOOKS
 from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
+from ops.audit.configurations import CONFIGURED, changed_configurations
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
 from ops.audit.presentments import PRESENTMENTS
@@ -65,8 +66,8 @@ class Finding:
 CONNECT_SECONDS: Final = 10.0
 _REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
 _SAME_ANSWERS: Final = "replaying a card's journal gives the same answers"
-_RECOMPUTATIONS: Final = 3
-"""Findings of `_recompute` and `_replay`."""
+_RECOMPUTATIONS: Final = 4
+"""Findings of `_configured`, `_recompute` and `_replay`."""
 _SAME_STATE: Final = "replaying a card's journal gives the same counters, balance and transactions"
 
 # Each statement returns rows (subject, holds) for all subjects of its promise.
@@ -105,6 +106,8 @@ async def findings(connection: Connection, progress: Progress = _silent) -> list
     for promise, sql in PROMISES.items():
         progress("checks", len(results), total)
         results.append(await _check(connection, promise, sql))
+    progress("checks", len(results), total)
+    results.append(await _configured(connection))
     progress("checks", len(results), total)
     results.append(await _recompute(connection))
     progress("checks", len(results), total)
@@ -147,6 +150,11 @@ async def _readable(connection: Connection, vault: Vault) -> Finding:
     return Finding(READABLE, subjects, len(broken), tuple(broken[:EXAMPLES_MAX]))
 
 
+async def _configured(connection: Connection) -> Finding:
+    subjects, broken = await changed_configurations(connection)
+    return Finding(CONFIGURED, subjects, len(broken), tuple(broken[:EXAMPLES_MAX]))
+
+
 async def _recompute(connection: Connection) -> Finding:
     decisions = 0
     different: list[str] = []
@@ -158,11 +166,11 @@ async def _recompute(connection: Connection) -> Finding:
     async for row in rows:
         decisions += 1
         command = _command(row["command"])
-        inputs = decode_inputs(row["inputs"])
         try:
+            inputs = decode_inputs(row["inputs"])
             rules = recorded_rules(inputs.rules_in_force, versions)
-        except KeyError:
-            # A version of a rule is missing: the decision cannot be recomputed.
+        except (KeyError, msgspec.DecodeError):
+            # A version of a rule or a configuration is missing: the decision cannot be recomputed.
             different.append(command.id)
             continue
         if _encode(authorize(command, inputs, rules)) != row["decision"].encode():

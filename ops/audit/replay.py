@@ -181,14 +181,16 @@ def _replay_command(unit: ReplayedUnit, row: Any, programmes: ProgrammeVersions,
     card of the account has a command in its millisecond."""
     command, card_id = _command(row["command"]), row["actor_id"]
     unit.commands += 1
-    unit.earlier_rules = unit.earlier_rules or by_earlier_rules(command, row["inputs"], row["decision"])
     try:
+        earlier_rules = by_earlier_rules(command, row["inputs"], row["decision"])
+        unit.earlier_rules = unit.earlier_rules or earlier_rules
         if unit.earlier_rules:
             _pass_over(unit.state, command, row)
             return
         executed = _execute(unit.state, command, row, programmes)
         unit.state.record(card_id, row["command_key"], executed.effects, executed.authorization_id)
-    except (AssertionError, KeyError):
+    except (AssertionError, KeyError, msgspec.DecodeError):
+        # A decision whose configuration is missing has no inputs that can be decoded.
         unit.differs_at = f"{card_id}/{row['seq']}"
         return
     if not executed.journaled or not _same_answer(executed.reply, row["reply"].encode(), alone=alone):

@@ -23,7 +23,7 @@ from engine.ids import key_of
 
 PART: Final = 5_000
 """Cards in one COPY."""
-FILLED: Final = ("journal", "accounts", "cards", "card_usage", "events")
+FILLED: Final = ("journal_rows", "accounts", "cards", "card_usage", "event_rows")
 """The tables that receive rows."""
 _MODEL: Final = """
     SELECT tenant_id::text, live, programme_id::text, card_product_id::text, cardholder_id::text, network,
@@ -85,7 +85,7 @@ def _part(model: Mapping[str, Any], count: int, funds_minor: int) -> Rows:
 
 async def _copy(connection: asyncpg.Connection[asyncpg.Record], rows: Rows) -> None:
     tables: dict[str, Sequence[tuple[Any, ...]]] = {
-        "journal": rows.journal,
+        "journal_rows": rows.journal,
         "accounts": list(rows.accounts.values()),
         "cards": list(rows.cards.values()),
         "card_usage": list(rows.usage.values()),
@@ -96,4 +96,4 @@ async def _copy(connection: asyncpg.Connection[asyncpg.Record], rows: Rows) -> N
         # The last column is the transaction id, which the database assigns.
         columns = ["id", "tenant_id", "live", "type", "created_at", "data"]
         records = [event[:-1] for event in rows.events]
-        await connection.copy_records_to_table("events", columns=columns, records=records)
+        await connection.copy_records_to_table("event_rows", columns=columns, records=records)

@@ -23,11 +23,12 @@ _COPIED: Final = (
     "card_usage",
     "declared_balances",
     "pans",
-    "journal",
+    "decision_configurations",
+    "journal_rows",
     "transactions",
     "holds",
     "ledger_entries",
-    "events",
+    "event_rows",
 )
 
 

@@ -505,7 +505,7 @@ BEGIN
     RETURN QUERY
     WITH made AS MATERIALIZED (SELECT * FROM bench_decide_batch(spends, now_ms)),
     journaled AS (
-        INSERT INTO journal SELECT m.card_id, m.seq, 0, m.command_key, m.command_key, 'authorize', m.command,
+        INSERT INTO journal_rows SELECT m.card_id, m.seq, 0, m.command_key, m.command_key, 'authorize', m.command,
             m.inputs, m.decision, m.reply, m.at, m.id FROM made m),
     opened AS (
         INSERT INTO transactions SELECT m.id, m.tenant_id, m.live, m.card_id, m.cardholder_id, m.programme_id,
@@ -518,7 +518,7 @@ BEGIN
         INSERT INTO holds SELECT m.hold_id, m.account_id, m.card_id, m.id, m.approved_minor, 'held', m.expires_at
         FROM made m WHERE m.reason IS NULL),
     told AS (
-        INSERT INTO events (id, tenant_id, live, type, created_at, data)
+        INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)
         SELECT e.id, m.tenant_id, m.live, e.type, m.at, e.data FROM made m CROSS JOIN LATERAL (VALUES
             (m.decided_id, 'authorization.decided', m.decided),
             (m.placed_id, 'ledger.hold.created', m.placed)) e (id, type, data) WHERE e.data IS NOT NULL),

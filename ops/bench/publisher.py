@@ -23,7 +23,7 @@ TYPE: Final = "card_product.created"
 """An event type that no load of a benchmark causes."""
 TICK_SECONDS: Final = 0.02
 _INSERT: Final = """
-    INSERT INTO events (id, tenant_id, live, type, created_at, data)
+    INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)
     SELECT time_ordered_id(now()), tenant_id, false, $1, clock_timestamp(),
         json_build_object('id', gen_random_uuid(), 'name', 'Everyday', 'network', 'visa', 'currency', 'EUR',
             'form_factor', 'virtual', 'iin', '45600000', 'status', 'active', 'number', n)
@@ -32,7 +32,7 @@ _INSERT: Final = """
 _MEGABYTE: Final = "SELECT pg_logical_emit_message(false, 'benchmark', repeat('x', 1000000))"
 _LEFT: Final = """
     SELECT (SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts = 0)
-        + (SELECT count(*) FROM events e, relay_progress p WHERE e.txid >= p.txid)
+        + (SELECT count(*) FROM event_rows e, relay_progress p WHERE e.txid >= p.txid)
 """
 
 

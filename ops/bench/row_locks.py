@@ -120,7 +120,7 @@ class RowLocks:
             endpoint_result = await self._stand_in(connection, command, card, programme, now_ms)
         met = CommandContext(card, account, programme, None, endpoint_result)
         executed = execute(command, met, now_ms)
-        write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
+        write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms, in_full=True)
         await self._write(connection, card, account, rows)
         return executed.reply
 
@@ -157,13 +157,13 @@ class RowLocks:
         self, connection: asyncpg.Connection[Any], card: Card, account: Account, rows: Rows
     ) -> None:
         tables: dict[str, Sequence[tuple[Any, ...]]] = {
-            "journal": rows.journal,
+            "journal_rows": rows.journal,
             "holds": rows.holds,
             "transactions": rows.transactions,
             "ledger_entries": rows.entries,
             "stand_ins": rows.stand_ins,
             # The last column is the transaction id, which the database assigns.
-            "events": [event[:-1] for event in rows.events],
+            "event_rows": [event[:-1] for event in rows.events],
         }
         changed = [(account.id, account.posted_minor, account.held_minor, account.version)] * bool(
             rows.accounts

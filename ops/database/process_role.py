@@ -15,8 +15,17 @@ import asyncpg
 from ops.database.migrate import LOCK, MigrationError, one_line
 from ops.database.operator_connection import connect_operator
 
-APPEND_ONLY: Final = ("audit_log", "card_replacements", "journal", "ledger_entries", "kyc_accesses")
+APPEND_ONLY: Final = (
+    "audit_log",
+    "card_replacements",
+    "decision_configurations",
+    "journal_rows",
+    "kyc_accesses",
+    "ledger_entries",
+)
 """Tables in which rows are inserted and read only."""
+APPEND_ONLY_VIEWS: Final = ("journal",)
+"""Views of such tables."""
 NEVER_DELETED: Final = (
     "accounts",
     "card_usage",
@@ -34,6 +43,10 @@ NEVER_DELETED: Final = (
     "users",
 )
 """Tables in which rows change but are never deleted."""
+_RELATIONS: Final = """
+    SELECT tablename FROM pg_tables WHERE schemaname = 'public'
+    UNION ALL SELECT viewname FROM pg_views WHERE schemaname = 'public'
+"""
 READ_ONLY: Final = ("authentication_keys", "schema_floor", "schema_functions", "schema_migrations")
 
 
@@ -80,10 +93,7 @@ async def create(owner_dsn: str, role: str, password: str) -> None:
 
 async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> str:
     name = await _quoted(connection, role)
-    known = {
-        row[0]
-        for row in await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-    }
+    known = {row[0] for row in await connection.fetch(_RELATIONS)}
     statements = [
         f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {name}",
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {name}",
@@ -91,7 +101,7 @@ async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> 
     ]
     for tables, rights in (
         (NEVER_DELETED, "DELETE"),
-        (APPEND_ONLY, "UPDATE, DELETE"),
+        (APPEND_ONLY + APPEND_ONLY_VIEWS, "UPDATE, DELETE"),
         (READ_ONLY, "INSERT, UPDATE, DELETE"),
     ):
         found = ", ".join(table for table in tables if table in known)

@@ -510,7 +510,7 @@ async def test_case_41_answer_leaves_after_the_commit(acquirer: Acquirer) -> Non
     assert await acquirer.authorize("1.00") == "00"
     blocker = await asyncpg.connect(acquirer.installation.services.settings.database_dsn)
     async with blocker.transaction():
-        await blocker.execute("LOCK TABLE journal IN SHARE MODE")
+        await blocker.execute("LOCK TABLE journal_rows IN SHARE MODE")
         acquirer.network.send(acquirer.message("0100", "10.00", "c41"))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):

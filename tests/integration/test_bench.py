@@ -19,7 +19,7 @@ from loadtests.storage import stored
 
 CARDS: Final = 5
 DECISIONS: Final = 300
-TABLES: Final = ("journal", "events", "transactions", "holds")
+TABLES: Final = ("journal_rows", "event_rows", "transactions", "holds")
 
 
 def checkout() -> Checkout:
@@ -42,8 +42,8 @@ async def test_another_installation_is_measured_through_its_public_interfaces(tm
         assert_measured(found)
         written = await stored("0000000", earlier, earlier.system, DECISIONS)
         assert {table: written.rows[table] / written.decisions for table in TABLES} == {
-            "journal": 1,
-            "events": 2,
+            "journal_rows": 1,
+            "event_rows": 2,
             "transactions": 1,
             "holds": 1,
         }
@@ -57,6 +57,6 @@ def assert_measured(found: Slice) -> None:
     assert found.approved > 0
     assert (found.refused, found.lost) == (0, 0)
     assert found.decided == found.approved
-    assert found.tables["journal"].row_bytes > 0
+    assert found.tables["journal_rows"].row_bytes > 0
     assert found.wal_bytes is not None
     assert found.server_parts_us.keys() >= {"hosts", "edge", "postgres backends"}

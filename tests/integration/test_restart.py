@@ -39,14 +39,14 @@ async def test_restart_keeps_data_tokens_and_answers(stack: Stack) -> None:
     # Change the card's expiry date while no owner has it in memory.
     await stack.fetch("UPDATE cards SET exp_year = 2020 WHERE id = $1", expired["id"])
     # Change the issue in the journal too, because the audit replays the card's life from its issue.
-    await stack.fetch("ALTER TABLE journal DISABLE TRIGGER journal_append_only")
+    await stack.fetch("ALTER TABLE journal_rows DISABLE TRIGGER journal_append_only")
     await stack.fetch(
-        """UPDATE journal SET command = regexp_replace(command, '"exp_year":[0-9]+', '"exp_year":2020'),
+        """UPDATE journal_rows SET command = regexp_replace(command, '"exp_year":[0-9]+', '"exp_year":2020'),
                reply = regexp_replace(reply, '"exp_year":[0-9]+', '"exp_year":2020')
            WHERE actor_id = $1 AND seq = 1""",
         expired["id"],
     )
-    await stack.fetch("ALTER TABLE journal ENABLE TRIGGER journal_append_only")
+    await stack.fetch("ALTER TABLE journal_rows ENABLE TRIGGER journal_append_only")
     stack.start()
 
     assert stack.record["tenants"] == before["tenants"]

@@ -8,16 +8,22 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import asyncpg
+import msgspec
 import pytest
 
+from actors.cards import rows as card_rows
 from actors.journal import postgres as module
+from engine.decision.compact import compacted
+from engine.replies import WireAnswer
 from ops.database.migrate import FOLDER, FUNCTIONS, migrate
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.cases import FIRST, spend, with_card
 from tests.support.ops.release_before import ReleaseBefore, release_before
 
 SIGNATURES = (
-    "SELECT proname || '(' || pg_get_function_identity_arguments(oid) || ')' FROM pg_proc"
+    # The types of the tables journal and events have the names of the tables: commit_batch still takes them.
+    "SELECT replace(replace(proname || '(' || pg_get_function_identity_arguments(oid) || ')',"
+    " ' journal_rows[]', ' journal[]'), ' event_rows[]', ' events[]') FROM pg_proc"
     " WHERE pronamespace = 'public'::regnamespace"
 )
 
@@ -61,6 +67,7 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
         if path.startswith("actors/journal/") and "commit" in path
     }
     earlier = {row[0] for row in await backend.session.fetch(SIGNATURES)}
+    monkeypatch.setattr(card_rows, "compacted", in_full)
     monkeypatch.setattr(module, "STATEMENTS", theirs)
     old = await backend.open("old")
     owner = await with_card(old)
@@ -79,7 +86,17 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
         owner.epochs = await journal.take(range(256))
         owner.activate(await journal.load_cards([FIRST.id]))
         monkeypatch.setattr(module, "STATEMENTS", statements)
+        monkeypatch.setattr(card_rows, "compacted", in_full if journal is old else compacted)
         await journal.commit(owner.decide(spend(number)))
+
+    # The release before reads the rows of both in full.
+    stored = await backend.session.fetch("SELECT left(command, 1) FROM journal_rows WHERE kind = 'authorize'")
+    assert sorted(row[0] for row in stored) == ["[", "[", "{", "{", "{"]
+    keys = [spend(number).command_key for number in range(1, 6)]
+    replies = await backend.session.fetch(before.statements["actors/journal/sql/find_commands.sql"], keys)
+    assert len([msgspec.json.decode(row["reply"], type=WireAnswer) for row in replies]) == len(keys)
+    events = await backend.session.fetch("SELECT data FROM events WHERE type = 'authorization.decided'")
+    assert {msgspec.json.decode(row["data"])["decision"] for row in events} == {"approved"}
 
     await migrate(backend.url)
     rows = await backend.session.fetch("SELECT seq FROM journal WHERE actor_id = $1 ORDER BY seq", FIRST.id)
@@ -87,6 +104,10 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
     assert len(rows) >= 7
     holds = "SELECT count(*), sum(held_minor) = (SELECT sum(held_minor) FROM accounts) FROM transactions"
     assert tuple(await backend.session.fetchrow(holds) or ()) == (5, True)
+
+
+def in_full(*_: object) -> None:
+    """As ``compacted`` of a release that stores all texts in full."""
 
 
 async def all_prepare(url: str, statements: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@
 WITH fence AS (
     SELECT FROM shards WHERE shard = $2 AND epoch = $3 AND host = $1 FOR SHARE
 ), journaled AS (
-    INSERT INTO journal (
+    INSERT INTO journal_rows (
         actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs, decision, reply, recorded_at, authorization_id
     ) VALUES ($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
     RETURNING actor_id
@@ -30,7 +30,7 @@ WITH fence AS (
         $57, $58, $59
     )
 ), published AS (
-    INSERT INTO events (id, tenant_id, live, type, created_at, data)
+    INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)
     VALUES ($60, $61, $62, $63, $64, $65), ($66, $67, $68, $69, $70, $71)
 )
 SELECT CASE

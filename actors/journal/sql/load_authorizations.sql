@@ -1,14 +1,16 @@
+-- Compact rows (engine/decision/compact.py) are authorizations only; their last value has the members of a conversion.
 -- Authorizations by card ($1) and reference ($2), oldest first; the newest $3 of one network id.
 SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, first.day, j.command_key, t.network_txn_id,
        t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed,
-       (j.command::json -> 'merchant_amount')::text AS merchant_amount,
+       CASE WHEN j.command LIKE '[%' THEN (command_values(j.command) -> 13 -> 'merchant_amount')::text
+           ELSE (j.command::json -> 'merchant_amount')::text END AS merchant_amount,
        coalesce((
            SELECT json_object_agg(increment.name, json_build_object(
                'left_minor', CASE
                    -- Reversed before it arrived: no amount was added.
                    WHEN increment.reversed_early THEN 0
                    ELSE coalesce((
-                       SELECT (r.decision::jsonb ->> 'increment_left_minor')::bigint FROM journal r
+                       SELECT (r.decision::jsonb ->> 'increment_left_minor')::bigint FROM journal_rows r
                        WHERE r.authorization_id = t.id AND r.kind = 'reverse' AND r.decision::jsonb ->> 'increment' = increment.name
                        ORDER BY r.seq DESC LIMIT 1), increment.left_minor)
                    END,
@@ -16,7 +18,7 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                'counted_minor', CASE
                    WHEN increment.reversed_early THEN 0
                    ELSE increment.counted_minor - (
-                       SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> increment.name)::bigint), 0) FROM journal g
+                       SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> increment.name)::bigint), 0) FROM journal_rows g
                        WHERE g.authorization_id = t.id AND g.kind IN ('reverse', 'advise'))
                    END) ORDER BY increment.seq)
            FROM (
@@ -28,11 +30,11 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                        (n.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor,
                        -- Position of `reversed_early` in layout 2 (engine/decision/recorded.py). Layout 1 has no such position.
                        coalesce(n.inputs::jsonb ->> 28, 'false')::boolean AS reversed_early
-                   FROM journal n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
+                   FROM journal_rows n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
                UNION ALL
                SELECT a.seq, 'k:' || encode(a.command_key, 'hex'), 0, (a.decision::jsonb ->> 'counted_minor')::bigint,
                    a.decision::jsonb ->> 'counted_day', false
-               FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise' AND a.decision::jsonb ? 'counted_minor'
+               FROM journal_rows a WHERE a.authorization_id = t.id AND a.kind = 'advise' AND a.decision::jsonb ? 'counted_minor'
            ) AS increment), '{}') AS increments,
        CASE WHEN j.kind = 'advise' THEN ARRAY(
            SELECT message.name FROM json_array_elements_text(coalesce(j.command::json -> 'references', '[]')) AS message (name)
@@ -53,9 +55,9 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     -- The day of the approval; of an authorization that was declined here, the day of its advice.
     SELECT coalesce((
-        SELECT a.decision::jsonb ->> 'counted_day' FROM journal a
+        SELECT a.decision::jsonb ->> 'counted_day' FROM journal_rows a
         WHERE a.authorization_id = t.id AND a.kind = 'advise' AND NOT a.decision::jsonb ? 'counted_minor'
             AND a.decision::jsonb ? 'counted_day' ORDER BY a.seq LIMIT 1), t.day) AS day
 ) first
-JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+JOIN journal_rows j ON j.actor_id = t.card_id AND j.seq = t.seq
 ORDER BY t.seq

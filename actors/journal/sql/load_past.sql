@@ -18,7 +18,7 @@ SELECT o.subject::text, t.id::text AS authorization_id, t.created_at AS at_ms, t
            SELECT json_agg(json_build_object(
                'name', i.name, 'at_ms', i.at_ms, 'command', i.command,
                'counted_minor', CASE WHEN i.reversed_early THEN 0 ELSE i.approved_minor - (
-                   SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> i.name)::bigint), 0) FROM journal g
+                   SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> i.name)::bigint), 0) FROM journal_rows g
                    WHERE g.authorization_id = t.id AND g.kind IN ('reverse', 'advise')) END) ORDER BY i.seq)
            FROM (
                SELECT n.seq, 'k:' || encode(n.command_key, 'hex') AS name, n.command,
@@ -29,9 +29,9 @@ SELECT o.subject::text, t.id::text AS authorization_id, t.created_at AS at_ms, t
                    n.kind = 'increment' AND (coalesce(n.inputs::jsonb ->> 28, 'false')::boolean OR EXISTS (
                        SELECT FROM tombstones b
                        WHERE b.card_id = t.card_id AND b.reference = 'k:' || encode(n.command_key, 'hex'))) AS reversed_early
-               FROM journal n
+               FROM journal_rows n
                WHERE n.authorization_id = t.id
                    AND (n.kind = 'increment' OR n.kind = 'advise' AND n.decision::jsonb ? 'counted_minor')) i), '[]') AS increments
 FROM cards_of o
 JOIN transactions t ON t.card_id = o.card_id AND t.updated_at > o.since AND t.kind IN ('purchase', 'force_post')
-JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+JOIN journal_rows j ON j.actor_id = t.card_id AND j.seq = t.seq

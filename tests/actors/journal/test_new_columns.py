@@ -19,7 +19,7 @@ from tests.support.actors.journal.cases import FIRST, act_row, idempotency_row, 
 from tests.support.engine.build import change_programme, create_programme, declare_balance, load
 
 HOT = (
-    "journal",
+    "journal_rows",
     "programmes",
     "cards",
     "card_usage",
@@ -29,7 +29,7 @@ HOT = (
     "tombstones",
     "transactions",
     "ledger_entries",
-    "events",
+    "event_rows",
     "idempotency",
     "outages",
     "stand_ins",
@@ -37,7 +37,7 @@ HOT = (
     "hosts",
     "shards",
 )
-OUTBOX = ("events", "relay_progress", "deliveries", "delivery_attempts", "webhook_endpoints")
+OUTBOX = ("event_rows", "relay_progress", "deliveries", "delivery_attempts", "webhook_endpoints")
 ADDED = "added_while_running"
 
 
@@ -77,7 +77,7 @@ async def test_commits_go_on_while_every_hot_table_gains_a_column(postgres: Post
         assert await journal.find([spend(number).command_key])
         owner.epochs = await journal.renew(range(256), owner.epochs)
     session = await asyncpg.connect(postgres.url)
-    assert await session.fetchval(f"SELECT count(*) FROM journal WHERE {ADDED} = 'default'") > len(HOT)
+    assert await session.fetchval(f"SELECT count(*) FROM journal_rows WHERE {ADDED} = 'default'") > len(HOT)
     await session.close()
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
@@ -14,6 +15,7 @@ import pytest
 
 from actors.journal.contract import Journal, JournalError, RejectedError, Rows, UnknownOutcomeError
 from actors.journal.postgres import POOLED, PostgresJournal
+from engine.decision.compact import Configuration
 from engine.ids import shard_of
 from tests.support.actors.journal.backends import HOST_SESSIONS, PostgresBackend, until
 from tests.support.actors.journal.cases import FIRST, spend, with_card
@@ -36,6 +38,13 @@ async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
             return await attempt()
         except UnknownOutcomeError:
             await asyncio.sleep(0.01)
+
+
+def with_a_configuration() -> Rows:
+    """A commit of one configuration, which few commits have."""
+    rows = Rows()
+    rows.configurations["a"] = Configuration("a", "", "", "")
+    return rows
 
 
 async def opened_hastily(postgres: PostgresBackend, url: str | None = None) -> Journal:
@@ -64,7 +73,9 @@ async def test_lost_answer_of_a_commit_is_an_unknown_outcome(postgres: PostgresB
         journal = await postgres.open("a")
         hasty = await opened_hastily(postgres, network.address)
         owner = await with_card(journal)
-        await retried(lambda: hasty.commit(Rows()))
+        for rows in (Rows(), with_a_configuration()):
+            # The connection prepares both statements.
+            await retried(partial(hasty.commit, rows))
         network.drops_answers = True
         with pytest.raises(UnknownOutcomeError):
             await hasty.commit(owner.decide(spend(1), spend(2)))

@@ -12,6 +12,7 @@ from actors.journal import rows
 from actors.journal.commit_arguments import CommitArguments
 from actors.journal.memory_tables import MemoryTables, Table
 from actors.journal.postgres import STATEMENTS
+from engine.decision.compact import Configuration
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.history import commands
 from tests.support.actors.journal.owner import Owner
@@ -47,6 +48,7 @@ OF_FEW_COMMITS: dict[str, type[tuple[object, ...]]] = {
     "replacement_row": rows.ReplacementRow,
     "rule_row": rows.RuleRow,
     "rule_match_row": rows.RuleMatchRow,
+    "configuration_row": Configuration,
 }
 """Rows that only some commits have: arguments of functions that are called beside the commit function."""
 PYTHON_TYPES = {
@@ -74,7 +76,10 @@ async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres
     parameters = await postgres.session.fetch(PARAMETERS)
     assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
     assert STATEMENTS["commit_batch"].count("$") == len(parameters)
-    functions = ("record_acts", "record_replacements", "record_rules", "record_rule_matches")
+    functions = (
+        *("record_acts", "record_replacements", "record_rules", "record_rule_matches"),
+        "record_configurations",
+    )
     further = "".join(f", {name}(${number})" for number, name in enumerate(functions, len(parameters) + 1))
     rare = " ".join(STATEMENTS["commit_rare_rows"].split())
     assert rare.endswith(STATEMENTS["commit_batch"].rstrip() + further)

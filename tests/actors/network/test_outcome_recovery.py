@@ -129,7 +129,7 @@ async def commit(url: str, key: bytes, answer: WireAnswer) -> None:
     """Insert the journal row of a command with this key, as its owner does."""
     connection = await asyncpg.connect(url)
     await connection.execute(
-        "INSERT INTO journal (actor_id, seq, epoch, command_key, kind, command, reply, recorded_at)"
+        "INSERT INTO journal_rows (actor_id, seq, epoch, command_key, kind, command, reply, recorded_at)"
         " SELECT $1, coalesce(max(seq), 0) + 1, 1, $2, 'authorize', '{}', $3, now() FROM journal",
         CARD_ID,
         key,

@@ -184,7 +184,7 @@ async def test_relay_continues_after_a_restore_on_another_server(
     pending = [] if everything_relayed else [await database.event(tenant) for _ in range(4)]
     # The other server's transaction ids are far ahead of this one's.
     await database.connection.execute(
-        "UPDATE events SET txid = ((txid::text)::bigint + 10000000)::text::xid8"
+        "UPDATE event_rows SET txid = ((txid::text)::bigint + 10000000)::text::xid8"
     )
     await database.connection.execute(
         "UPDATE relay_progress SET txid = ((txid::text)::bigint + 10000000)::text::xid8"

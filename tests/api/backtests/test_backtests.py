@@ -17,6 +17,7 @@ from actors.tasks import LocalTasks, TaskFailedError
 from api.backtests import download, leading
 from api.backtests.leading import BacktestLeader, lead, take
 from engine.limits import BACKTEST_ATTEMPTS_MAX, BACKTEST_KEEP_DAYS, BACKTESTS_OPEN_MAX
+from tests.support.actors.journal.in_full import STORE_IN_FULL
 from tests.support.actors.outbox.waiting import eventually
 from tests.support.api.authorization_rules import GAMBLING, RULES, rule_of
 from tests.support.api.backtests import lead_next
@@ -286,10 +287,11 @@ async def test_decision_that_is_not_reproduced_fails_the_backtest(
     card = await acme.funded_card("100.00")
     sale = await acme.spend(card, "1.00")
     pool = running.services.pool
-    damage = """UPDATE journal SET decision = replace(decision, '"risk_score":0', '"risk_score":7')
+    damage = """UPDATE journal_rows SET decision = replace(decision, '"risk_score":0', '"risk_score":7')
         WHERE actor_id = $1::uuid AND kind = 'authorize'"""
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute(STORE_IN_FULL)
         await connection.execute(damage, card["id"])
     done = await ran(running, acme, plan(card, NO_GAMBLING))
     assert (done["state"], done["failure"]) == ("failed", "baseline_mismatch")

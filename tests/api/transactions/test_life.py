@@ -20,6 +20,7 @@ from engine.commands import (
     reference_of_id,
 )
 from engine.ids import key_of
+from tests.support.actors.journal.in_full import STORE_IN_FULL
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
@@ -228,12 +229,13 @@ async def test_replay_detects_an_altered_record(running: Installation, acme: Cal
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     try:
         altered = """
-            UPDATE journal SET decision = replace(decision, '"approved"', '"declined"')
+            UPDATE journal_rows SET decision = replace(decision, '"approved"', '"declined"')
             WHERE authorization_id = $1::uuid AND kind = $2
         """
         await tell(running, later(Authorize, card, id_, amount_minor=5_00))
         # A trigger makes the journal append-only; it does not fire in a session with the role of a replica.
         await connection.execute("SET session_replication_role = replica")
+        await connection.execute(STORE_IN_FULL)
         await connection.execute(altered, id_, "increment")
         once = await acme.post(f"/v1/transactions/{id_}/replay", status=200)
         await connection.execute(altered, id_, "authorize")

@@ -293,7 +293,7 @@ async def test_redelivery_of_an_event_past_retention_is_not_found(
     endpoint = await acme.endpoint()
     event = (await acme.get("/v1/events"))["data"][0]
     await running.services.pool.execute(
-        "UPDATE events SET created_at = now() - interval '30 days' WHERE id = $1::uuid", event["id"]
+        "UPDATE event_rows SET created_at = now() - interval '30 days' WHERE id = $1::uuid", event["id"]
     )
     to = {"endpoint_id": endpoint["id"]}
     assert (await acme.send("POST", f"/v1/events/{event['id']}/redeliver", to)).status_code == 404

@@ -116,7 +116,7 @@ def stored(each: Authorization, messages: dict[str, tuple[CardCommand, int]]) ->
     def message(name: str) -> tuple[int, PastCommand]:
         command, at_ms = messages[name]
         assert isinstance(command, Authorize | Advise | Present)
-        return at_ms, decode_past_command(msgspec.json.encode(command))
+        return at_ms, decode_past_command(msgspec.json.encode(command).decode())
 
     return counted_past(
         (each.id, *message(f"k:{each.command_key.hex()}")),

@@ -22,6 +22,7 @@ from ops.embedded.local_https import Request, server_side, with_local_egress
 from ops.embedded.ports import free_port
 from tests.actors.shards.test_on_postgres import furnish, running
 from tests.conftest import PostgresServer, execute
+from tests.support.actors.journal.in_full import STORE_IN_FULL
 from tests.support.actors.outbox.waiting import eventually
 from tests.support.actors.shards.support import ADMIN, FIRST
 from tests.support.actors.webhooks.receivers import Receiver, receiving
@@ -235,6 +236,8 @@ async def test_damage_is_found(books: str, damage: str, promise: str) -> None:
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("SET LOCAL session_replication_role = replica")
+        if "_rows" in damage:
+            await connection.execute(STORE_IN_FULL)
         await connection.execute(damage)
         found = broken(await findings(connection))
         await transaction.rollback()
@@ -251,8 +254,9 @@ async def test_declines_stored_without_their_reason_are_correct(books: str) -> N
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute(STORE_IN_FULL)
         changed = await connection.execute(
-            "UPDATE journal SET reply = regexp_replace(reply, ',\"reason\":\"\\w+\"', '') "
+            "UPDATE journal_rows SET reply = regexp_replace(reply, ',\"reason\":\"\\w+\"', '') "
             "WHERE reply LIKE '%,\"reason\":%'"
         )
         found = broken(await findings(connection))

@@ -40,7 +40,8 @@ async def filled(database_url: str) -> str:
                 at,
             )
             await connection.execute(
-                "INSERT INTO journal (actor_id, seq, epoch, command_key, kind, command, reply, recorded_at)"
+                "INSERT INTO journal_rows"
+                " (actor_id, seq, epoch, command_key, kind, command, reply, recorded_at)"
                 " VALUES ($1, 1, 1, $3, 'kind', '{\"ä\": 1}', 'line\nbreak', $2::text::timestamptz)",
                 new_id(),
                 at,

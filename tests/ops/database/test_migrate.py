@@ -27,6 +27,8 @@ from tests.support.actors.journal.cases import spend, with_card
 from tests.support.actors.journal.owner import Owner
 from tests.support.engine.build import SHARD, create_card, create_programme, load
 
+OF_COMPACT_ROWS = {"command_values"}
+"""Functions that never change, because views need them: a migration creates them."""
 DOUBLE = "CREATE OR REPLACE FUNCTION double(_n integer) RETURNS integer LANGUAGE sql AS 'SELECT {body}'"
 
 
@@ -210,7 +212,7 @@ async def test_every_function_that_the_code_calls_is_a_file(database_url: str) -
     statements = [path.read_text() for path in FUNCTIONS.glob("*/sql/*.sql")]
     called = {name for sql in statements for name in re.findall(r"(\w+)\(", sql)} & known
     assert {"commit_batch_v3", "take_shards_v2", "relay_events"} <= called
-    assert called <= {function.name for function in load_functions()}
+    assert called - OF_COMPACT_ROWS <= {function.name for function in load_functions()}
 
 
 async def test_function_is_replaced_when_its_text_changes(

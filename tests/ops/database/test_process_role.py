@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -19,7 +20,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.database import process_role
 from ops.database.key_check import check_master_key
-from ops.database.migrate import MigrationError, migrate
+from ops.database.migrate import FOLDER, MigrationError, migrate
 from ops.database.process_role import APPEND_ONLY, NEVER_DELETED
 from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.supervision.installation import Servers, database
@@ -66,7 +67,9 @@ async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, t
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE journal SET reply = ''",
+        "UPDATE journal_rows SET reply = ''",
+        "UPDATE journal SET epoch = 0",
+        "DELETE FROM journal",
         "UPDATE ledger_entries SET amount_minor = 1",
         "UPDATE kyc_accesses SET granted = true",
         "UPDATE audit_log SET actor = ''",
@@ -81,7 +84,7 @@ async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, t
         "CREATE OR REPLACE FUNCTION adopt_restored_events() RETURNS bigint LANGUAGE sql AS 'SELECT 0'",
         "ALTER TABLE ledger_entries DISABLE TRIGGER USER",
         "DROP TRIGGER ledger_entries_append_only ON ledger_entries",
-        "ALTER TABLE journal ADD COLUMN mine text",
+        "ALTER TABLE journal_rows ADD COLUMN mine text",
         "SET session_replication_role = replica",
         "CREATE TABLE mine (id int)",
         "DROP FUNCTION refuse_change CASCADE",
@@ -100,8 +103,13 @@ async def test_statement_is_forbidden(process: asyncpg.Connection, statement: st
 async def test_even_the_owner_cannot_change_append_only_rows(
     database_url: str, table: str, statement: str
 ) -> None:
-    columns = {"journal": "reply", "ledger_entries": "currency", "kyc_accesses": "field", "audit_log": "act"}
-    columns["card_replacements"] = "reason"
+    columns = {
+        "journal_rows": "reply",
+        "ledger_entries": "currency",
+        "kyc_accesses": "field",
+        "audit_log": "act",
+    }
+    columns |= {"card_replacements": "reason", "decision_configurations": "card"}
     owner = await asyncpg.connect(database_url)
     with pytest.raises(asyncpg.RaiseError, match=f"{table} is append-only"):
         await owner.execute(statement.format(table, columns[table]))
@@ -135,6 +143,34 @@ async def test_tables_of_later_migrations_are_granted(process_url: str, database
     await process_role.grant(database_url, ROLE)
     connection = await asyncpg.connect(process_url)
     await connection.execute("INSERT INTO later VALUES (1)")
+    await connection.close()
+
+
+async def test_views_that_replace_tables_have_their_rights_at_once(
+    process_url: str, database_url: str, tmp_path: Path
+) -> None:
+    """Before ``grant`` runs, processes of the release before use the views (0039)."""
+    for path in sorted(FOLDER.glob("*.sql"))[:38]:
+        shutil.copy(path, tmp_path)
+    owner = await asyncpg.connect(database_url)
+    await owner.execute(
+        "DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT ALL ON SCHEMA public TO public"
+    )
+    await migrate(database_url, tmp_path, tmp_path)
+    await process_role.grant(database_url, ROLE)
+    await owner.execute((FOLDER / "0039_compact_journal.sql").read_text())
+    await owner.close()
+    connection = await asyncpg.connect(process_url)
+    for name in ("journal", "events"):
+        await connection.fetch(f"SELECT * FROM {name}")
+    await connection.execute(
+        "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+        " VALUES ($1, $1, true, 'x', now(), '{}')",
+        TENANT,
+    )
+    assert await connection.fetchval("SELECT data FROM events") == "{}"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.execute("DELETE FROM journal")
     await connection.close()
 
 

@@ -31,7 +31,7 @@ BEGIN
         RAISE EXCEPTION 'stale epoch' USING ERRCODE = 'ST001';
     END IF;
 
-    INSERT INTO journal (
+    INSERT INTO journal_rows (
         actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs, decision, reply, recorded_at, authorization_id
     ) SELECT
         actor_id, seq, epoch, command_key, fingerprint, kind, command, inputs, decision, reply, recorded_at, authorization_id
@@ -147,7 +147,7 @@ BEGIN
         INSERT INTO ledger_entries (id, transfer_id, account_id, direction, amount_minor, currency, authorization_id, occurred_at)
             SELECT id, transfer_id, account_id, direction, amount_minor, currency, authorization_id, occurred_at FROM unnest(_entries);
     END IF;
-    INSERT INTO events (id, tenant_id, live, type, created_at, data)
+    INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)
         SELECT id, tenant_id, live, type, created_at, data FROM unnest(_events);
     IF cardinality(_idempotency) > 0 THEN
         -- A key expires by the database's clock and by the host's clock: one wrong clock frees no key.

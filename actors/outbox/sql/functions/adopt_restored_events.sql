@@ -9,11 +9,11 @@ BEGIN
     SELECT * INTO _position FROM relay_progress WHERE lane = 'events' FOR UPDATE;
     -- The id of a visible transaction is below the snapshot's xmax.
     IF _position.txid <= pg_snapshot_xmax(pg_current_snapshot()) THEN
-        UPDATE events SET txid = pg_current_xact_id() WHERE txid >= pg_snapshot_xmax(pg_current_snapshot());
+        UPDATE event_rows SET txid = pg_current_xact_id() WHERE txid >= pg_snapshot_xmax(pg_current_snapshot());
         GET DIAGNOSTICS _adopted = ROW_COUNT;
         RETURN _adopted;
     END IF;
-    UPDATE events
+    UPDATE event_rows
         SET txid = CASE WHEN txid < _position.txid OR (txid = _position.txid AND id <= _position.event_id)
             THEN '0' ELSE pg_current_xact_id() END
         -- xmin holds the low 32 bits of the id of the transaction that wrote the row on this server.

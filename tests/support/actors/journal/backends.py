@@ -22,6 +22,7 @@ from tests.support.engine.build import TENANT
 
 WAIT_SECONDS = 60.0
 TABLES = (
+    "decision_configurations",
     "journal",
     "programmes",
     "cards",

@@ -64,7 +64,7 @@ class EventDatabase:
         """A new event, in the open transaction of connection ``on`` if given."""
         id_ = new_id()
         await (on or self.connection).execute(
-            "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+            "INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)"
             " VALUES ($1, $2, $3, $4, $5, $6)",
             id_,
             tenant_id,
@@ -78,7 +78,7 @@ class EventDatabase:
     async def events(self, tenant_id: str, count: int, type_: str = "card.created") -> None:
         """``count`` new events in one transaction."""
         await self.connection.execute(
-            "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+            "INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)"
             " SELECT time_ordered_id(now()), $1, false, $2, now(), '{\"n\":' || n || '}'"
             " FROM generate_series(1, $3::int) n",
             tenant_id,

@@ -174,7 +174,7 @@ class DeliverySetup(AsyncExitStack):
         tenant = await self.tenant()
         connection = self.database.connection
         rows = await connection.fetch(
-            "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+            "INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)"
             " SELECT time_ordered_id($3), $1, false, 'card.created', $3, '{\"n\":' || n || ',\"é\":1.50}'"
             " FROM generate_series(1, $2::int) n RETURNING id",
             tenant,

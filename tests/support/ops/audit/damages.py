@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
+CONFIGURED: Final = "each configuration that a decision names is stored unchanged"
 _SHARING: Final = "(SELECT c.id FROM cards c JOIN cards o ON o.account_id = c.account_id AND o.id <> c.id)"
 """Cards that share an account."""
 
@@ -14,7 +15,7 @@ DAMAGES: Final = [
         "the held balance is the sum of the open holds",
     ),
     (
-        "UPDATE journal SET reply = replace(reply, '00', '01')",
+        "UPDATE journal_rows SET reply = replace(reply, '00', '01')",
         "replaying a card's journal gives the same answers",
     ),
     (
@@ -22,11 +23,11 @@ DAMAGES: Final = [
         "replaying a card's journal gives the same counters, balance and transactions",
     ),
     (
-        f"UPDATE journal SET reply = replace(reply, '00', '01') WHERE actor_id IN {_SHARING}",
+        f"UPDATE journal_rows SET reply = replace(reply, '00', '01') WHERE actor_id IN {_SHARING}",
         "replaying a card's journal gives the same answers",
     ),
     (
-        "UPDATE journal SET recorded_at = recorded_at - interval '1 hour'"
+        "UPDATE journal_rows SET recorded_at = recorded_at - interval '1 hour'"
         f" WHERE seq > 3 AND actor_id IN {_SHARING}",
         "replaying a card's journal gives the same answers",
     ),
@@ -60,11 +61,11 @@ DAMAGES: Final = [
         "UPDATE ledger_entries SET authorization_id = gen_random_uuid() WHERE authorization_id IS NOT NULL",
         "settlement reports equal the ledger",
     ),
-    ("DELETE FROM journal WHERE kind = 'load'", "seq is gap-free from 1"),
+    ("DELETE FROM journal_rows WHERE kind = 'load'", "seq is gap-free from 1"),
     ("UPDATE card_usage SET seq = seq + 1", "cards and programmes are at their last seq"),
     ("UPDATE programmes SET seq = seq + 1", "cards and programmes are at their last seq"),
-    ("UPDATE journal SET epoch = epoch + 9 WHERE kind = 'load'", "epochs never decrease along seq"),
-    ("UPDATE journal SET epoch = epoch - 1 WHERE seq > 1", "epochs never decrease along seq"),
+    ("UPDATE journal_rows SET epoch = epoch + 9 WHERE kind = 'load'", "epochs never decrease along seq"),
+    ("UPDATE journal_rows SET epoch = epoch - 1 WHERE seq > 1", "epochs never decrease along seq"),
     (
         "UPDATE cards SET account_id = (left(account_id::text, 34) ||"
         " CASE right(account_id::text, 2) WHEN '00' THEN '01' ELSE '00' END)::uuid",
@@ -75,19 +76,21 @@ DAMAGES: Final = [
     ("UPDATE transactions SET approved_minor = 1", "a transaction agrees with its decisions"),
     ("UPDATE transactions SET decline_reason = 'card_lost'", "a transaction agrees with its decisions"),
     (
-        "DELETE FROM events WHERE type = 'authorization.decided'",
+        "DELETE FROM event_rows WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "INSERT INTO events SELECT gen_random_uuid(), tenant_id, live, type, created_at, data FROM events",
+        "INSERT INTO event_rows SELECT gen_random_uuid(), tenant_id, live, type, created_at, data"
+        " FROM event_rows",
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "UPDATE events SET data = replace(data, 'approved', 'declined') WHERE type = 'authorization.decided'",
+        "UPDATE event_rows SET data = replace(data, 'approved', 'declined')"
+        " WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "UPDATE events SET data = jsonb_set(data::jsonb, '{authorization_id}', '\"another\"')::text"
+        "UPDATE event_rows SET data = jsonb_set(data::jsonb, '{authorization_id}', '\"another\"')::text"
         " WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided with the same content",
     ),
@@ -96,11 +99,11 @@ DAMAGES: Final = [
         "simulations answered with 91 or 96 hold nothing",
     ),
     (
-        "UPDATE events SET data = (data::jsonb - 'supersedes')::text WHERE data LIKE '%supersedes%'",
+        "UPDATE event_rows SET data = (data::jsonb - 'supersedes')::text WHERE data LIKE '%supersedes%'",
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "DELETE FROM events WHERE data LIKE '%supersedes%'",
+        "DELETE FROM event_rows WHERE data LIKE '%supersedes%'",
         "each decision has one authorization.decided with the same content",
     ),
     (
@@ -157,15 +160,15 @@ DAMAGES: Final = [
         "posting instructions of a gateway transaction add up to its amounts",
     ),
     (
-        "DELETE FROM events WHERE type = 'authorization.posting_instruction.issued'",
+        "DELETE FROM event_rows WHERE type = 'authorization.posting_instruction.issued'",
         "posting instructions of a gateway transaction add up to its amounts",
     ),
     (
-        "DELETE FROM events WHERE type = 'clearing.posting_instruction.created'",
+        "DELETE FROM event_rows WHERE type = 'clearing.posting_instruction.created'",
         "posting instructions of a gateway transaction add up to its amounts",
     ),
     (
-        "UPDATE events SET type = 'authorization.posting_instruction.issued'"
+        "UPDATE event_rows SET type = 'authorization.posting_instruction.issued'"
         " WHERE type = 'ledger.entry.posted'",
         "posting instructions of a gateway transaction add up to its amounts",
     ),
@@ -174,11 +177,11 @@ DAMAGES: Final = [
         "a transaction's cleared amount is the sum of its presentments",
     ),
     (
-        "UPDATE journal SET authorization_id = NULL WHERE kind = 'present'",
+        "UPDATE journal_rows SET authorization_id = NULL WHERE kind = 'present'",
         "a transaction's cleared amount is the sum of its presentments",
     ),
     (
-        "UPDATE journal SET command = jsonb_set(command::jsonb, '{sequence}', '1')::text"
+        "UPDATE journal_rows SET command = jsonb_set(command::jsonb, '{sequence}', '1')::text"
         " WHERE kind = 'present'",
         "each acquirer reference and sequence was posted once",
     ),
@@ -203,16 +206,16 @@ DAMAGES: Final = [
         "the used budget of an outage is the sum of its grants",
     ),
     (
-        "DELETE FROM journal WHERE kind = 'grant_stand_ins'",
+        "DELETE FROM journal_rows WHERE kind = 'grant_stand_ins'",
         "the used budget of an outage is the sum of its grants",
     ),
     (
-        "UPDATE journal SET reply = replace(reply, '\"used_minor\":2500', '\"used_minor\":500')"
+        "UPDATE journal_rows SET reply = replace(reply, '\"used_minor\":2500', '\"used_minor\":500')"
         " WHERE kind = 'grant_stand_ins'",
         "no grant exceeds its outage's budget",
     ),
     (
-        "UPDATE journal SET reply = replace(reply, '\"limit_minor\":10000', '\"limit_minor\":2000')"
+        "UPDATE journal_rows SET reply = replace(reply, '\"limit_minor\":10000', '\"limit_minor\":2000')"
         " WHERE kind = 'grant_stand_ins'",
         "no grant exceeds its outage's budget",
     ),
@@ -248,11 +251,12 @@ DAMAGES: Final = [
         "the open outage of a programme is the one that it references",
     ),
     (
-        "DELETE FROM events WHERE type = 'authorization.stip_outage.finished'",
+        "DELETE FROM event_rows WHERE type = 'authorization.stip_outage.finished'",
         "each ended outage has one authorization.stip_outage.finished",
     ),
     (
-        "INSERT INTO events SELECT gen_random_uuid(), tenant_id, live, type, created_at, data FROM events"
+        "INSERT INTO event_rows SELECT gen_random_uuid(), tenant_id, live, type, created_at, data"
+        " FROM event_rows"
         " WHERE type = 'authorization.stip_outage.finished'",
         "each ended outage has one authorization.stip_outage.finished",
     ),
@@ -389,8 +393,8 @@ DAMAGES: Final = [
         "a reversal is exact and single",
     ),
     (
-        "INSERT INTO journal SELECT actor_id, seq + 1000, epoch, command_key || 'x', fingerprint, kind,"
-        " command, inputs, decision, reply, recorded_at, authorization_id FROM journal"
+        "INSERT INTO journal_rows SELECT actor_id, seq + 1000, epoch, command_key || 'x', fingerprint, kind,"
+        " command, inputs, decision, reply, recorded_at, authorization_id FROM journal_rows"
         " WHERE kind = 'reverse_transfer'",
         "a reversal is exact and single",
     ),
@@ -406,8 +410,10 @@ DAMAGES: Final = [
         "DELETE FROM account_sums",
         "the balance of a programme's own account is the sum of its entries",
     ),
-    ("UPDATE journal SET inputs = replace(inputs, '\"active\"', '\"lost\"')", REPEATABLE),
-    ("UPDATE journal SET decision = replace(decision, ',', ', ')", REPEATABLE),
+    ("UPDATE journal_rows SET inputs = replace(inputs, '\"active\"', '\"lost\"')", REPEATABLE),
+    ("UPDATE journal_rows SET decision = replace(decision, ',', ', ')", REPEATABLE),
+    ("DELETE FROM decision_configurations", CONFIGURED),
+    ("UPDATE decision_configurations SET card = replace(card, '\"active\"', '\"lost\"')", CONFIGURED),
     ("DELETE FROM card_replacements", "each executed replacement links its card with one replacement"),
     (
         "UPDATE card_replacements SET replacement_id = gen_random_uuid()",
@@ -422,7 +428,7 @@ DAMAGES: Final = [
         "a replaced card has ended, and its replacement has its account",
     ),
     (
-        "UPDATE journal SET command = (command::jsonb #- '{continues,day_count}')::text"
+        "UPDATE journal_rows SET command = (command::jsonb #- '{continues,day_count}')::text"
         " WHERE kind = 'create_card'",
         "a replacement continues the counters of its card",
     ),

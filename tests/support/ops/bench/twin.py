@@ -64,7 +64,9 @@ class Twin:
                 self.card, self.account, self.programme, None, self._stand_in(command, now_ms)
             )
         executed = execute(command, met, now_ms)
-        write_command(self.rows, command, CardActor(self.card, self.account), executed, None, 0, now_ms)
+        write_command(
+            self.rows, command, CardActor(self.card, self.account), executed, None, 0, now_ms, in_full=True
+        )
         return executed.reply
 
     def _stand_in(self, command: Authorize, now_ms: int) -> EndpointResult:
