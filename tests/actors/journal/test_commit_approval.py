@@ -76,8 +76,9 @@ async def test_rows_are_those_of_the_function(
     written: list[Tables] = []
     for arguments in (approval_arguments, lambda _host, _rows: None):
         monkeypatch.setattr("actors.journal.postgres.approval_arguments", arguments)
-        _, owner = await opened(postgres)
-        journal = await postgres.open(HOST)
+        journal, owner = await opened(postgres)
+        # Later decisions name a configuration that is durable.
+        await journal.commit(owner.decide(spend(2)))
         before = await tables_of(postgres)
         await journal.commit(owner.decide(ALONE))
         written.append(await tables_of(postgres))
