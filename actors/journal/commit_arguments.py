@@ -34,8 +34,8 @@ IN_APPROVAL: Final = frozenset(
 )
 """Attributes of ``Rows`` that ``commit_approval.sql`` writes."""
 RARE: Final = frozenset(("acts", "replacements", "rules", "rule_matches", "configurations"))
-"""Attributes of ``Rows`` that ``commit_rare_rows.sql`` writes; of configurations only those that are not known
-to be durable."""
+"""Attributes of ``Rows`` that ``commit_rare_rows.sql`` writes; of configurations only those that are not
+known to be durable."""
 EVENT_VALUES: Final = 6
 """Fields of an event without ``txid``, which the database fills."""
 _NOT_IN_APPROVAL: Final = tuple(sorted(set(vars(Rows())) - IN_APPROVAL - RARE))
