@@ -34,16 +34,17 @@ def identity_of(pid: int, proc: Path = PROC) -> str:
     return _identity(str(pid), proc)
 
 
-def child_identities(pid: int, proc: Path = PROC) -> list[str]:
-    """The identities of the children of a process of this machine; empty where they cannot be seen."""
+def child_pids(pid: int, proc: Path = PROC) -> list[int]:
+    """The process ids of the children of a process of this machine; empty where they cannot be seen."""
     pids: list[str] = []
+    folder = f"{proc}/{pid}/task"
     try:
         # The kernel lists a child with the thread that created it.
-        for thread in (proc / str(pid) / "task").iterdir():
-            pids += _read(f"{thread}/children").split()
+        for thread in os.listdir(folder):  # noqa: PTH208 - several times as fast
+            pids += _read(f"{folder}/{thread}/children").split()
     except OSError:
         pass
-    return [identity for child in pids if (identity := _identity(child, proc))]
+    return [int(child) for child in pids]
 
 
 def is_halted(identity: str, proc: Path = PROC) -> bool:

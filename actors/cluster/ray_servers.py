@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from actors.cluster.process_state import child_identities, identity_of, is_halted, kill_process
+from actors.cluster.process_state import child_pids, identity_of, is_halted, kill_process
 from engine.limits import RAY_CHECK_SECONDS, STOPPED_CHECKS
 
 RAYLET: Final = "raylet"
@@ -38,6 +38,7 @@ class RayServers:
         self._identities: dict[str, str] = {}
         self._found_halted: dict[str, int] = {}
         self._processes: set[str] = set()
+        self._children: list[int] = []
         self.missing = ""
         """The name of the first server that was seen ended or stopped; empty before that."""
 
@@ -46,7 +47,7 @@ class RayServers:
         self._servers = dict(self._find())
         self._identities = {name: identity_of(server.pid) for name, server in self._servers.items()}
         self._found_halted = dict.fromkeys(self._servers, 0)
-        self._processes = set()
+        self._processes, self._children = set(), []
         self.missing = ""
 
     async def lost(self) -> str:
@@ -66,10 +67,16 @@ class RayServers:
             self._found_halted[name] = self._found_halted[name] + 1 if halted else 0
             if self._found_halted[name] >= STOPPED_CHECKS:
                 self.missing = self.missing or name
-        if RAYLET in self._servers and (found := child_identities(self._servers[RAYLET].pid)):
-            earlier = {each for each in self._processes if not is_halted(each)}
-            self._processes = earlier | set(found)
+        self._note_processes()
         return self.missing
+
+    def _note_processes(self) -> None:
+        children = child_pids(self._servers[RAYLET].pid) if RAYLET in self._servers else []
+        if children and children != self._children:
+            # Identities are read after a change only: that costs several times as much as the list.
+            self._children = children
+            earlier = {each for each in self._processes if not is_halted(each)}
+            self._processes = earlier | set(filter(None, map(identity_of, children)))
 
     def processes(self) -> set[str]:
         """The identities of all processes that this Ray has started."""

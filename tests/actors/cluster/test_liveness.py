@@ -111,3 +111,26 @@ async def test_watcher_without_processor_time_pings_again() -> None:
 def test_doubling_changes_the_silence_only(policy: ProbePolicy) -> None:
     assert policy.with_doubled_silence(0) == policy
     assert policy.with_doubled_silence(2) == policy._replace(silence_seconds=4 * policy.silence_seconds)
+
+
+async def test_watchers_of_several_processes_wake_together() -> None:
+    loop = asyncio.get_running_loop()
+    woken: list[float] = []
+
+    class Watched(FakeProcess):
+        def is_halted(self) -> bool:
+            woken.append(loop.time())
+            return False
+
+    policy = ProbePolicy(ping_seconds=60.0, silence_seconds=60.0, check_seconds=0.1)
+    watching = []
+    for _ in range(3):
+        watching.append(asyncio.create_task(Watched().lost(policy)))
+        await asyncio.sleep(0.031)
+    woken.clear()
+    await asyncio.sleep(10)
+    assert len({round(at, 3) for at in woken}) <= 101
+    assert len(woken) >= 3 * 98
+    for each in watching:
+        each.cancel()
+    await asyncio.wait(watching)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from actors.cluster.process_state import (
-    child_identities,
+    child_pids,
     identity_of,
     is_halted,
     kill_process,
@@ -101,8 +101,8 @@ def test_kill_spares_a_process_with_a_reused_pid_or_of_another_machine(child: Ch
     assert process.poll() is None
 
 
-def test_children_are_found_by_identity(child: Child) -> None:
+def test_children_are_found(child: Child) -> None:
     process, identity = child
-    assert identity in child_identities(os.getpid())
+    assert process.pid in child_pids(os.getpid())
     assert identity_of(process.pid) == identity
-    assert child_identities(process.pid) == []
+    assert child_pids(process.pid) == []
