@@ -4,6 +4,11 @@
 -- The functions read layout 1 (engine/decision/compact.py) and give the exact original JSON. They never change: stored rows are read for
 -- ever. Texts in full begin with { (command, decision, reply) or with [2 (inputs), compact texts with [.
 
+-- Commits wait behind these locks, and these wait behind every reader. Beside a long one (export, audit, dump) the migration gives up
+-- after half a second and is repeated.
+SET LOCAL lock_timeout = '500ms';
+LOCK TABLE journal, events IN ACCESS EXCLUSIVE MODE;
+
 ALTER TABLE journal RENAME TO journal_rows;
 ALTER TABLE events RENAME TO event_rows;
 ALTER TABLE event_rows ALTER COLUMN data DROP NOT NULL;
