@@ -88,4 +88,5 @@ if chromium():
             await page.locator("#clear-amount").fill("15.00")
             await page.keyboard.press("Enter")
             await expect(page.get_by_text("Presented: 15.00 EUR")).to_be_visible()
-            assert visit.messages == []
+            # The browser reports the refused form.
+            assert [each for each in visit.messages if "400 (Bad Request)" not in each] == []
