@@ -79,7 +79,8 @@ async def assert_traced(received: Collector, name: str, attribute: str, value: s
             for each in received.spans
             if each.name == name and each.attributes.get(attribute) == value
         ]
-        found[:] = max(chains, key=len) if chains else []
+        longest: list[ReceivedSpan] = max(chains, key=len, default=[])
+        found[:] = longest
         return len(found) == 1 + len(STAGES)
 
     await until(complete, f"spans of {value}")
