@@ -15,7 +15,7 @@ from actors.journal.contract import BehindError, DuplicateError, Epochs, Rejecte
 from actors.journal.memory_reads import MemoryReads
 from actors.journal.rows import EventRow, JournalRow
 from engine.authorization.compact_events import TYPE_OF_CODE, decision_of, event_data
-from engine.decision.compact import Configuration, StoredRow, expanded
+from engine.decision.compact import Configuration, StoredRow, expanded, is_compact
 from engine.limits import SHARD_COUNT
 
 _BIGINT_MAX: Final = 2**63 - 1
@@ -143,7 +143,9 @@ class MemoryStore(MemoryReads):
         if event.data is not None:
             return event
         type_ = TYPE_OF_CODE[event.type]
-        [row] = [each for each in rows.journal if each.authorization_id == decision_of(event.id, type_)]
+        about = decision_of(event.id, type_)
+        # Follow-ups in the same batch name the authorization, too.
+        [row] = [each for each in rows.journal if each.authorization_id == about and is_compact(each.command)]
         card = self.cards.rows[row.actor_id]
         data = event_data(type_, stored_row(row), card["programme_id"], card["account_id"])
         return event._replace(type=type_, data=data)
