@@ -97,7 +97,7 @@ async def assert_signed_in(address: str, tmp_path: Path) -> None:
             await visit.page.goto(f"{address}/console/sign-in")
             await visit.page.get_by_role("link", name="Sign in with single sign-on").click()
             await visit.page.locator("#main").wait_for()
-            await expect(visit.page.get_by_role("link", name=PERSON["name"])).to_be_visible()
+            await expect(visit.page.get_by_role("link", name=str(PERSON["name"]))).to_be_visible()
         return
     async with httpx2.AsyncClient(base_url=address, follow_redirects=True) as http:
         page = await http.get(SIGN_IN, headers={"Accept": "text/html"})
