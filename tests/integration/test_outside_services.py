@@ -74,10 +74,9 @@ async def assert_traced(received: Collector, name: str, attribute: str, value: s
     found: list[ReceivedSpan] = []
 
     def complete() -> bool:
-        roots = (
-            each for each in received.spans if each.name == name and each.attributes.get(attribute) == value
-        )
-        found[:] = max((chain(received.spans, each) for each in roots), key=len, default=[])
+        for each in list(received.spans):
+            if each.name == name and each.attributes.get(attribute) == value and len(found) < 1 + len(STAGES):
+                found[:] = chain(received.spans, each)
         return len(found) == 1 + len(STAGES)
 
     await until(complete, f"spans of {value}")
