@@ -74,13 +74,9 @@ async def assert_traced(received: Collector, name: str, attribute: str, value: s
     found: list[ReceivedSpan] = []
 
     def complete() -> bool:
-        chains = [
-            chain(received.spans, each)
-            for each in received.spans
-            if each.name == name and each.attributes.get(attribute) == value
-        ]
-        longest: list[ReceivedSpan] = max(chains, key=len, default=[])
-        found[:] = longest
+        for each in list(received.spans):
+            if each.name == name and each.attributes.get(attribute) == value and len(found) < 1 + len(STAGES):
+                found[:] = chain(received.spans, each)
         return len(found) == 1 + len(STAGES)
 
     await until(complete, f"spans of {value}")

@@ -36,7 +36,7 @@ ACTIVATIONS: Final = (
     ("false", "not activated yet"),
 )
 HOLDERS: Final = (("existing", "a cardholder who exists"), ("new", "a new cardholder"))
-EMPTY: Final = {
+EMPTY: Final[dict[str, Any]] = {
     "programme_id": "",
     "card_product_id": "",
     "holder_choice": "existing",
@@ -90,7 +90,7 @@ async def issue(_request: Request, view: View) -> Response:
 
 async def _issue(view: View, form: dict[str, Any]) -> Issued:
     """Make the calls in their order; stop at the first problem."""
-    created = None
+    created: dict[str, Any] | None = None
     if text(form, "holder_choice") == "new":
         answer = await _create_holder(view, form)
         if isinstance(answer, Problem):
@@ -164,12 +164,14 @@ async def _form_page(view: View, form: dict[str, Any], done: Issued | None = Non
         "metadata": rows(form.get("metadata")),
     }
     fields["programme_id"] = await _programme_id(view, fields)
-    programme = products = holders = None
+    programme: dict[str, Any] | None = None
+    products: list[dict[str, Any]] = []
+    holders: list[dict[str, Any]] = []
     if fields["programme_id"]:
         programme = await one(view, "get_program", f"/v1/programs/{fields['programme_id']}")
         products = await _products(view, fields["programme_id"])
         holders = done.holders or await _holders(view, fields, done.created)
-    fields["card_product_id"] = _chosen(products or [], fields["card_product_id"])
+    fields["card_product_id"] = _chosen(products, fields["card_product_id"])
     return view.form_page(
         "cards/issue.html",
         fields,
@@ -177,10 +179,10 @@ async def _form_page(view: View, form: dict[str, Any], done: Issued | None = Non
         created=done.created,
         programme=programme,
         programmes=await programme_choices(view),
-        products=products or [],
-        product=next((each for each in products or [] if each["id"] == fields["card_product_id"]), None),
-        holders=[(each["id"], _label(each)) for each in holders or []],
-        more_holders=len(holders or []) >= PAGE_LIMIT_MAX,
+        products=products,
+        product=next((each for each in products if each["id"] == fields["card_product_id"]), None),
+        holders=[(each["id"], _label(each)) for each in holders],
+        more_holders=len(holders) >= PAGE_LIMIT_MAX,
         accounts=ACCOUNTS,
         activations=ACTIVATIONS,
         holder_choices=HOLDERS if view.may("create_cardholder") else HOLDERS[:1],

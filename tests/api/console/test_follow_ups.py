@@ -81,9 +81,9 @@ async def test_acts_are_offered_for_sales_of_the_simulated_network_by_permission
     }
     forced = await acme.simulation((await acme.post("/v1/simulated-clearings", body, 202))["simulation_id"])
     async with visitor(running, acme) as browser:
-        for spend, acts in ((declined, set()), (refund, set()), (forced, {"refund"})):
+        for spend, acts in ((declined, ""), (refund, ""), (forced, "refund")):
             page = (await browser.get(f"/transactions/{spend['transaction_id']}")).text
-            assert offered(page) == acts, spend["operation"]
+            assert offered(page) == set(acts.split()), spend["operation"]
     path = f"/transactions/{approved['transaction_id']}"
     reader = await running.caller(tenant, scopes=("transactions:read", "cards:read"))
     async with visitor(running, reader) as browser:

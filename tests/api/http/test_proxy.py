@@ -101,7 +101,7 @@ async def links_below_prefix(http: httpx2.AsyncClient, address: str, path: str) 
     page = await http.get(path, headers={"Accept": "text/html"})
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
-    targets = set()
+    targets: set[str] = set()
     for link in set(LINK.findall(page.text)):
         target = urljoin(str(page.url), link.partition("#")[0].replace("&amp;", "&"))
         if urlsplit(target)[:2] != urlsplit(address)[:2]:
@@ -135,7 +135,7 @@ async def test_console_works_below_the_prefix(running: Installation, acme: Calle
         cookie = signed_in.headers["set-cookie"].lower()
         assert f"path={PREFIX}/console" in cookie
         assert "secure" in cookie
-        targets = set()
+        targets: set[str] = set()
         for path in CONSOLE_PAGES:
             targets |= await links_below_prefix(http, address, path.format(id=card["id"]))
         static = sorted(each for each in targets if "/static/" in each)
