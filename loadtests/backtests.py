@@ -32,7 +32,7 @@ from loadtests.reports.publish import NoMarksError, check_marks, insert
 from loadtests.reports.text import measured_on, table
 from stanchion import StanchionError
 from stanchion.inputs import BacktestChange
-from stanchion.records import Backtest
+from stanchion.records import Backtest, BacktestScope
 
 DECISIONS: Final = 1_000_000
 WINDOW: Final = ("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z")
@@ -105,8 +105,8 @@ class Measuring:
         return _measured(name, done, meter.most[TASK]), done
 
     def _create(self, change: BacktestChange) -> str:
-        scope = {"type": "programme", "id": self._programme_id}
-        return self._client.backtests.create(*WINDOW, scope=scope, change=change)["id"]  # type: ignore[typeddict-item]
+        scope: BacktestScope = {"type": "programme", "id": self._programme_id}
+        return self._client.backtests.create(*WINDOW, scope=scope, change=change)["id"]
 
     def _wait(self, id_: str) -> Backtest:
         done = self._client.backtests.wait(id_, seconds=SECONDS_MAX)
