@@ -32,8 +32,7 @@ from loadtests.reports.publish import NoMarksError, check_marks, insert
 from loadtests.reports.text import measured_on, table
 from stanchion import StanchionError
 from stanchion.inputs import BacktestChange
-from stanchion.records import Backtest
-from stanchion.records.backtests import BacktestScope
+from stanchion.records import Backtest, BacktestScope
 
 DECISIONS: Final = 1_000_000
 WINDOW: Final = ("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z")

@@ -107,6 +107,36 @@ class Bounds:
     before: str
 
 
+@dataclass(frozen=True)
+class IndexRange:
+    """The range of an index that drives a page: its columns before the id, as SQL, with their values.
+
+    The conditions compare whole keys of the index, and the rows are sorted by them. With an equality, and an
+    order by the id alone, PostgreSQL may walk the primary key instead, past the rows of all other tenants,
+    when it takes the values for frequent.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    @property
+    def order(self) -> str:
+        """Newest first, in the order of the index."""
+        return ", ".join(f"{column} DESC" for column in (*self.columns, "r.id"))
+
+    def add_to(self, where: Conditions, bounds: Bounds) -> None:
+        """Add the conditions on the keys."""
+        key = f"({', '.join((*self.columns, 'r.id'))})"
+        for comparison, id_ in ((">=", bounds.first), ("<", bounds.before)):
+            places = ["$1", "$2"] if self is OF_TENANT else [where.place(value) for value in self.values]
+            places.append(f"{where.place(id_)}::uuid")
+            where.conditions.append(f"{key} {comparison} ({', '.join(places)})")
+
+
+OF_TENANT: Final = IndexRange(("r.tenant_id", "r.live"), ())
+"""All rows of the caller, whose tenant and mode are the first two values of every page."""
+
+
 class Candidates(Protocol):
     """Finds the ids of at most ``limit`` rows within ``bounds``, newest first."""
 
@@ -148,6 +178,7 @@ async def page(
     candidates: Candidates | None = None,
     joined: bool = False,
     always: str = "true",
+    driving: IndexRange | None = None,
 ) -> Response:
     """One page of ``table``.
 
@@ -155,10 +186,20 @@ async def page(
     with one ``?`` each, to their values; conditions with ``None`` are left out. ``scanned`` are conditions
     without an index. ``joined`` says whether ``select`` joins other tables. ``always`` is a condition without
     a value. ``candidates`` finds the ids of rows for which no single index range exists; ``filters`` is then
-    empty. All SQL here is constant: only the choice of conditions varies.
+    empty. ``driving`` is the range of an index that has all rows of the page. All SQL here is constant: only
+    the choice of conditions varies.
     """
     where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
-    where.add({"r.id < ?::uuid": query.starting_after, **filters})
+    order = "r.id DESC"
+    if driving is OF_TENANT:
+        # With equalities on its first columns, PostgreSQL would not begin at the key in the index.
+        where.conditions = [always]
+    if driving is None:
+        where.add({"r.id < ?::uuid": query.starting_after})
+    else:
+        driving.add_to(where, query.bounds)
+        order = driving.order
+    where.add(filters)
     extra = {condition: value for condition, value in (scanned or {}).items() if value is not None}
     last = None
     async with connected(services.pool) as connection:
@@ -170,13 +211,14 @@ async def page(
             last = ids[-1] if extra and len(ids) == most else None
             where.add({"r.id = ANY (?::uuid[])": ids, **extra})
         elif extra:
-            ids, last = await _scan(connection, table, where, extra, query.limit + 1)
+            ids, last = await _scan(connection, table, where, extra, query.limit + 1, order)
             where.add({"r.id = ANY (?::uuid[])": ids, **extra})
         condition, most = str(where), query.limit + 1
         if joined and candidates is None and not extra:
             # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
-            condition = f"r.id IN (SELECT r.id FROM {table} r WHERE {where} ORDER BY r.id DESC LIMIT {most})"
-        statement = f"{select} WHERE {condition} ORDER BY r.id DESC LIMIT {most}"
+            condition = f"r.id IN (SELECT r.id FROM {table} r WHERE {where} ORDER BY {order} LIMIT {most})"
+            order = "r.id DESC"
+        statement = f"{select} WHERE {condition} ORDER BY {order} LIMIT {most}"
         rows = await connection.fetch(statement, *where.values)
     if len(rows) > query.limit or last is None:
         return page_of(query, rows, show)
@@ -184,19 +226,19 @@ async def page(
 
 
 async def _scan(
-    connection: Connection, table: str, where: Conditions, extra: Mapping[str, Any], most: int
+    connection: Connection, table: str, where: Conditions, extra: Mapping[str, Any], most: int, order: str
 ) -> tuple[list[str], str | None]:
     """The ids of the first ``most`` rows that fulfil ``where`` and ``extra``, among those that a page looks
     at. If there are fewer, also the id of the last row that it has looked at, unless it was the last of
     all."""
-    looked_at = f"SELECT * FROM {table} r WHERE {where} ORDER BY r.id DESC LIMIT {PAGE_SCAN_MAX}"
+    looked_at = f"SELECT * FROM {table} r WHERE {where} ORDER BY {order} LIMIT {PAGE_SCAN_MAX}"
     both = Conditions([], [*where.values])
     both.add(extra)
     statement = f"SELECT r.id::text FROM ({looked_at}) r WHERE {both} ORDER BY r.id DESC LIMIT {most}"
     ids = [row["id"] for row in await connection.fetch(statement, *both.values)]
     if len(ids) == most:
         return ids, None
-    end = f"ORDER BY r.id DESC OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1"
+    end = f"ORDER BY {order} OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1"
     last: str | None = await connection.fetchval(
         f"SELECT r.id::text FROM {table} r WHERE {where} {end}", *where.values
     )
@@ -216,6 +258,11 @@ class Conditions:
             if value is not None:
                 self.values.append(value)
                 self.conditions.append(condition.replace("?", f"${len(self.values)}"))
+
+    def place(self, value: Any) -> str:
+        """Add a value; returns its placeholder."""
+        self.values.append(value)
+        return f"${len(self.values)}"
 
     def __str__(self) -> str:
         return " AND ".join(self.conditions)

@@ -20,7 +20,7 @@ from api.access.tokens import Caller
 from api.database.pool import Connection, connected
 from api.http.fields import TEXT_PATTERN, Amount, Id, Mcc, Text100, example
 from api.operations.call import Call
-from api.operations.pagination import Bounds, Candidates, WindowQuery
+from api.operations.pagination import OF_TENANT, Bounds, Candidates, IndexRange, WindowQuery
 from api.transactions.views import Kind, Status
 from engine.decline import REASONS
 from engine.limits import PAGE_KEYS_MAX
@@ -58,11 +58,14 @@ class TransactionsQuery(WindowQuery):
 
 @dataclass
 class Plan:
-    """Arguments of ``page``: the driving filter as ``filters`` or ``candidates``, and all other filters."""
+    """Arguments of ``page``: the driving filter as ``driving``, ``filters`` or ``candidates``, and all other
+    filters."""
 
+    driving: IndexRange | None = None
     filters: dict[str, Any] = field(default_factory=dict)
     scanned: dict[str, Any] = field(default_factory=dict)
     candidates: Candidates | None = None
+    always: str = "true"
 
 
 # As ``STATUS``, without a look at the holds of transactions that cannot lapse: most of those on a page.
@@ -103,19 +106,26 @@ async def plan_of(call: Call, query: TransactionsQuery) -> Plan:
         given["amount"] = parse_amount(query.amount)
     plan = Plan(scanned={conditions[name]: value for name, value in given.items()} | query.window)
     driving = next((name for name in _DIRECT if name in given), None)
-    if driving is not None:
-        _drive(plan, conditions[driving])
+    if driving == "decline_reason":
+        # The partial index holds the declined transactions of each tenant.
+        plan.always = "r.decline_reason IS NOT NULL"
+        _drive(plan, "decline_reason")
+    elif driving == "card_id":
+        _drive(plan, "card_id")
+    elif driving is not None:
+        plan.filters = {conditions[driving]: plan.scanned.pop(conditions[driving])} | query.around_window
     elif "programme_id" in given and "mcc" in given and "cardholder_id" not in given:
-        _drive(plan, conditions["programme_id"], conditions["mcc"])
+        _drive(plan, "programme_id", "mcc")
     else:
         await _merge(call, plan, given)
-    if plan.candidates is None:
-        plan.filters |= query.around_window
+        if plan.candidates is None:
+            plan.driving = OF_TENANT
     return plan
 
 
-def _drive(plan: Plan, *conditions: str) -> None:
-    plan.filters |= {condition: plan.scanned.pop(condition) for condition in conditions}
+def _drive(plan: Plan, *names: str) -> None:
+    values = tuple(plan.scanned.pop((_DIRECT | _OTHERS)[name]) for name in names)
+    plan.driving = IndexRange(tuple(f"r.{name}" for name in names), values)
 
 
 async def _merge(call: Call, plan: Plan, given: dict[str, Any]) -> None:

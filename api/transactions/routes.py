@@ -65,6 +65,8 @@ async def list_transactions(query: Annotated[TransactionsQuery, Query()], call: 
         filters=plan.filters,
         scanned=plan.scanned,
         candidates=plan.candidates,
+        driving=plan.driving,
+        always=plan.always,
         joined=True,
         show=show,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ _NEW_SESSIONS: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion-api'
 """
 _MARK: Final = b"plan:\n"
+_END: Final = b"\n\t}\n"
+"""The end of a plan. What follows the last one may be half of a plan of another process."""
 _decoder: Final = json.JSONDecoder()
 
 
@@ -47,9 +49,10 @@ class Plans:
         with self._log.open("rb") as log:
             log.seek(self._at)
             text = log.read()
-        self._at += len(text)
+        whole = text[: text.rfind(_END) + len(_END)] if _END in text else b""
+        self._at += len(whole)
         found = Reading()
-        for plan in plans_of(text):
+        for plan in plans_of(whole):
             for node in nodes_of(plan):
                 if node.get("Relation Name") == table:
                     removed = node.get("Rows Removed by Filter", 0) + node.get(
@@ -63,9 +66,11 @@ class Plans:
 def plans_of(log: bytes) -> Iterator[dict[str, Any]]:
     """The plans in a part of the log."""
     for part in log.split(_MARK)[1:]:
-        # The log indents the lines of a message by a tab, which is white space in JSON, too.
-        explained, _ = _decoder.raw_decode(part.decode("utf-8", "replace").lstrip())
-        yield explained["Plan"]
+        # The log indents the lines of a message by a tab, which is white space in JSON, too. Lines of two
+        # processes can mix; such a plan is left out.
+        with suppress(json.JSONDecodeError):
+            explained, _ = _decoder.raw_decode(part.decode("utf-8", "replace").lstrip())
+            yield explained["Plan"]
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
