@@ -125,15 +125,15 @@ async def test_statements_of_the_release_before_insert_into_the_views(postgres: 
 async def test_the_commit_function_of_release_0_1_0_writes_through_the_views(
     postgres: PostgresBackend,
 ) -> None:
-    """Its parameters have the row types of the tables, which followed the tables to their new names."""
+    """Since the step before migration 21 it passes everything on to ``commit_batch_v2``."""
     each = recorded()[0]
     row, full = each.row, each.full
     empty = ", ".join(["'{}'"] * 12)
     await postgres.session.execute(
         "SELECT commit_batch('a', '{}', '{}',"
         " ARRAY[($1::uuid, $2::bigint, 1, $3::bytea, $4::bytea, 'authorize', $5::text, $6::text, $7::text,"
-        f" $8::text, $9::timestamptz, $10::uuid)::journal_rows], {empty}, '{{}}',"
-        " ARRAY[($11::uuid, $12::uuid, false, 'x', now(), '{}', NULL)::event_rows], '{}', '{}', '{}', '{}',"
+        f" $8::text, $9::timestamptz, $10::uuid)::journal_row], {empty}, '{{}}',"
+        " ARRAY[($11::uuid, $12::uuid, false, 'x', now(), '{}', NULL)::event_row], '{}', '{}', '{}', '{}',"
         " '{}', '{}')",
         *(row.actor_id, row.seq, row.command_key, row.fingerprint, *full, to_datetime(row.recorded_at_ms)),
         *(row.authorization_id, build.an_id(1), build.TENANT),
