@@ -276,10 +276,11 @@ def page_of(
     cursor: str = "id",
     **members: Any,
 ) -> Response:
-    """The page of ``rows``, of which at most one more than the limit was read. ``cursor`` is the member that
+    """The page of ``rows``, of which at most one more than the limit was read. ``cursor`` is the column that
     the next page begins after; ``members`` are further members of the page."""
     data, has_more = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
-    return page_response(data, has_more=has_more, cursor=data[-1][cursor] if has_more else None, **members)
+    after = rows[query.limit - 1][cursor] if has_more else None
+    return page_response(data, has_more=has_more, cursor=after, **members)
 
 
 def page_response(

@@ -13,6 +13,7 @@ import pytest
 
 from actors.cards import rows as card_rows
 from actors.journal import postgres as module
+from actors.journal.commit_arguments import approval_arguments
 from engine.decision.compact import compacted
 from engine.replies import WireAnswer
 from ops.database.migrate import FOLDER, FUNCTIONS, migrate
@@ -68,6 +69,7 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
     }
     earlier = {row[0] for row in await backend.session.fetch(SIGNATURES)}
     monkeypatch.setattr(card_rows, "compacted", in_full)
+    monkeypatch.setattr(module, "approval_arguments", in_full)
     monkeypatch.setattr(module, "STATEMENTS", theirs)
     old = await backend.open("old")
     owner = await with_card(old)
@@ -87,6 +89,8 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
         owner.activate(await journal.load_cards([FIRST.id]))
         monkeypatch.setattr(module, "STATEMENTS", statements)
         monkeypatch.setattr(card_rows, "compacted", in_full if journal is old else compacted)
+        alone = in_full if journal is old else approval_arguments
+        monkeypatch.setattr(module, "approval_arguments", alone)
         await journal.commit(owner.decide(spend(number)))
 
     # The release before reads the rows of both in full.
@@ -107,7 +111,8 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
 
 
 def in_full(*_: object) -> None:
-    """As ``compacted`` of a release that stores all texts in full."""
+    """As ``compacted`` of a release that stores all texts in full, and as ``approval_arguments`` of one that
+    has no statement for a single approval."""
 
 
 async def all_prepare(url: str, statements: Mapping[str, str]) -> None:

@@ -203,7 +203,7 @@ async def test_personal_data_leak_into_no_answer_log_metric_or_table(
     figures = exposition({"api": running.services.counts.figures()})
     assert found_in(figures, looked_for) == set()
     tables = await dump(running)
-    assert {"kyc_values", "kyc_checks", "kyc_accesses", "events", "idempotency"} <= tables.keys()
+    assert {"kyc_values", "kyc_checks", "kyc_accesses", "event_rows", "idempotency"} <= tables.keys()
     found = {name: found_in(content, looked_for) for name, content in tables.items()}
     assert {name: values for name, values in found.items() if values} == {}
     for token in tokens:
