@@ -30,9 +30,8 @@ STALE: Final = 20
 UNREADABLE: Final = '[{"kind":"moon_phase","phase":"full"}]'
 
 _COMMITTED: Final = """
-    SELECT t.held_minor FROM journal j JOIN transactions t ON t.id = j.authorization_id
-    WHERE j.actor_id = $1::text::uuid AND j.kind = 'authorize'
-      AND j.command::jsonb -> 'wire' ->> 'stan' = $2 AND j.command::jsonb -> 'wire' ->> 'rrn' = $3"""
+    SELECT t.held_minor FROM transactions t JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+    WHERE t.card_id = $1::text::uuid AND t.rrn = $3 AND j.command::jsonb -> 'wire' ->> 'stan' = $2"""
 
 
 async def commit_and_die(rig: Rig) -> Outcome:
