@@ -35,6 +35,8 @@ from ops.chaos.failover import run as run_failovers
 from ops.chaos.faults.catalogue import ALL_FAULTS
 from ops.chaos.faults.fault import Fault
 from ops.chaos.leaks import find_leaks
+from ops.chaos.neighbours import GREEDY
+from ops.chaos.neighbours import run as run_neighbours
 from ops.chaos.report import PROMISES, ChaosReport
 from ops.chaos.rig import Rig
 from ops.chaos.suites import SUITES, Suite
@@ -116,8 +118,10 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
     drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
     failovers = [fault for fault, _ in FAILOVERS if _is_chosen(options.only, fault.promise, fault.name)]
     upgrades = [fault for fault in UPGRADES if _is_chosen(options.only, fault.promise, fault.name)]
-    timetable = Timetable(options.minutes, shared=bool(drills or failovers or upgrades or suites))
-    for fault in (*faults, *drills, *failovers, *upgrades, *(suite.fault for suite in suites)):
+    neighbours = [GREEDY] if _is_chosen(options.only, GREEDY.promise, GREEDY.name) else []
+    others = (*drills, *failovers, *upgrades, *neighbours)
+    timetable = Timetable(options.minutes, shared=bool(others or suites))
+    for fault in (*faults, *others, *(suite.fault for suite in suites)):
         report.wants(fault)
     if faults or only_checked(promises):
         try:
@@ -140,6 +144,8 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
             await run_upgrades(folder, options.cards, options.seed, report, commits)
         except Exception as failure:  # noqa: BLE001 - as above
             report.ended_early(f"at an upgrade: {type(failure).__name__}: {failure}")
+    if neighbours:
+        await _neighbours(folder, report)
     # Suites with seeds run last and use the remaining time.
     suites.sort(key=lambda suite: suite.seeds_per_minute > 0)
     for number, suite in enumerate(suites):
@@ -167,6 +173,19 @@ async def _inject(
         History(rig.operations).save(folder / "history.jsonl")
         for finding in await _findings(rig):
             report.found(finding)
+
+
+async def _neighbours(folder: Path, report: ChaosReport) -> None:
+    """Measure one tenant beside a greedy one, on an installation of its own."""
+    _say(GREEDY.promise, GREEDY.name)
+    try:
+        outcome = await run_neighbours(folder)
+    except NotInjectedError as reason:
+        report.not_injected(GREEDY, str(reason))
+        print(f"not run: {reason}", flush=True)
+    else:
+        report.injected(GREEDY, outcome)
+        print(f"{outcome.figure:.2f} ({GREEDY.unit})", *outcome.broken, flush=True)
 
 
 async def _suite(suite: Suite, minutes: float | None, report: ChaosReport) -> None:
