@@ -31,6 +31,11 @@ DELIVERY_NICENESS: Final = 5
 """Deliveries get less processor time than decisions: a backlog of deliveries must not slow decisions down."""
 
 
+API_NICENESS: Final = 5
+"""API servers get less processor time than decisions: a tenant with many requests must not slow decisions of
+other tenants down."""
+
+
 def processes(settings: Settings) -> list[ProcessSpec]:
     """All processes of an installation except shard hosts, which the coordinator creates, and API servers,
     which ``ops.cli`` adds."""

@@ -1,4 +1,9 @@
-"""Lower the processor priority of a process, also where the Linux scheduler weighs sessions (autogroups)."""
+"""The processor share of a process, also where the Linux scheduler weighs sessions (autogroups).
+
+With autogroups (sched(7)), the scheduler divides processor time among sessions first, and nice values count
+only inside one session. Every process of a PostgreSQL server is a session. If all processes of an
+installation shared one session, a single slow query could take as much time as all of them.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +16,22 @@ _ENABLED: Final = Path("/proc/sys/kernel/sched_autogroup_enabled")
 _OWN: Final = Path("/proc/self/autogroup")
 
 
-def apply_niceness(niceness: int) -> None:
-    """Add ``niceness`` to the nice value of this process (nice(1)); 0 changes nothing.
-
-    With autogroups (sched(7)), the scheduler divides processor time among sessions first, and nice values
-    count only inside one session. A database server, each of whose processes is a session, would not benefit.
-    The process therefore becomes leader of a new session, and that session gets the same nice value.
-    """
-    if not niceness:
-        return
-    os.nice(niceness)
+def take_own_share() -> None:
+    """Make this process the leader of a new session where sessions are weighed, so that it is scheduled by
+    its own needs."""
     if _autogroups():
         with suppress(OSError):
             _become_session_leader()
+
+
+def apply_niceness(niceness: int) -> None:
+    """Add ``niceness`` to the nice value of this process (nice(1)) and give its session the same value; 0
+    changes nothing. Call ``take_own_share`` before."""
+    if not niceness:
+        return
+    os.nice(niceness)
+    if _autogroups() and os.getsid(0) == os.getpid():
+        with suppress(OSError):
             _OWN.write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
 
 

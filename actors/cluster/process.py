@@ -30,7 +30,7 @@ import structlog
 
 from actors.cluster.garbage_collection import spare_loaded_objects
 from actors.cluster.loop_lag import LoopLag
-from actors.cluster.niceness import apply_niceness
+from actors.cluster.niceness import apply_niceness, take_own_share
 from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
 from actors.cluster.peers import ORIGIN, PARK, PING, RayPeers
@@ -70,6 +70,7 @@ class Process:
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
         # Loading makes many objects that stay; searching them for garbage costs half as much as loading them.
         gc.disable()
+        take_own_share()
         set_title(title_of(name))
         self._niceness = niceness
         self._settings = Settings.from_json(settings)

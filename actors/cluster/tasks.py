@@ -18,7 +18,7 @@ import structlog
 from ray.exceptions import RayError, RayTaskError
 
 from actors.cluster.daemon_thread import in_daemon_thread
-from actors.cluster.niceness import apply_niceness
+from actors.cluster.niceness import apply_niceness, take_own_share
 from actors.cluster.title import PREFIX, set_title
 from actors.log import configure
 from actors.settings import Settings
@@ -68,6 +68,7 @@ class RayTasks:
 def run_task(function: str, settings: bytes, payload: bytes) -> bytes:
     """Run a task in this process, which runs nothing else."""
     set_title(PREFIX + NAME)
+    take_own_share()
     apply_niceness(BACKTEST_NICENESS)
     own = Settings.from_json(settings)
     configure(own.var_dir, own.log_level, NAME)

@@ -5,15 +5,29 @@ Calls that the console makes in process carry the caller of the session instead 
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from starlette.requests import Request
 
 from api.access.permissions import Permission, permit
 from api.access.rate_limits import RateLimits
+from api.access.request_shares import Pace, RequestPolicy
+from api.access.shares import Shares
 from api.access.tokens import Caller, Tokens
 from api.http.scope import SESSION_CALLER, TENANT
 from api.services import Services
+from engine.limits import (
+    COMPANY_SECONDS,
+    LOOP_TURN_SECONDS_MAX,
+    LOOP_TURNS_SECONDS,
+    REQUESTS_AT_ONCE_MAX,
+    REQUESTS_OF_TENANT_FEW,
+    REQUESTS_OF_TENANT_MAX,
+    REQUESTS_OF_TENANT_MIN,
+    REQUESTS_OF_TENANT_RISE,
+    REQUESTS_WAITING_OF_TENANT_MAX,
+)
 
 KYC_WRITES: Final = "kyc:write"
 """The scope whose operations have a rate limit of their own."""
@@ -25,6 +39,23 @@ class Admission:
     def __init__(self, services: Services, limits: RateLimits) -> None:
         self._tokens = Tokens(services)
         self._limits = limits
+        policy = RequestPolicy(
+            Pace(
+                places=REQUESTS_OF_TENANT_MAX,
+                few=REQUESTS_OF_TENANT_FEW,
+                company_seconds=COMPANY_SECONDS,
+                turn_seconds=LOOP_TURN_SECONDS_MAX,
+                window_seconds=LOOP_TURNS_SECONDS,
+                capacity_min=REQUESTS_OF_TENANT_MIN,
+                rise=REQUESTS_OF_TENANT_RISE,
+            )
+        )
+        self._requests = Shares(REQUESTS_AT_ONCE_MAX, policy, waiting=REQUESTS_WAITING_OF_TENANT_MAX)
+
+    def turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+        """The turn of an admitted request whose body has arrived: handle it inside. Raises ``Refusal`` 429
+        when too many requests of the tenant wait."""
+        return self._requests.place(caller.tenant_id)
 
     async def admit(self, request: Request, permission: Permission) -> Caller:
         """The caller, who has ``permission``. Raises ``Refusal`` 401, 429 or 403."""

@@ -18,13 +18,15 @@ import asyncpg
 
 from actors.metrics import Histogram
 from actors.primary import PrimaryConnection, accepts_writes, connect
-from api.database.shares import Shares
+from api.access.shares import HalfOfTheRest, Shares
 from api.http.faults import CONNECTION_FAILURES
 from api.http.scope import TENANT
 from engine.limits import (
     API_CLIENT_CHECK_MS,
     API_CONNECTIONS,
     API_IDLE_IN_TRANSACTION_MS,
+    POOL_RESERVED,
+    POOL_WAITING_OF_TENANT_MAX,
     STATEMENT_MS_MAX,
 )
 
@@ -96,7 +98,10 @@ class SharedPool(asyncpg.Pool):
             init=None,
             reset=nothing_to_reset,
         )
-        self.shares = Shares(size)
+        rest = max(1, size - POOL_RESERVED)
+        self.shares = Shares(
+            size, HalfOfTheRest(rest), waiting=POOL_WAITING_OF_TENANT_MAX, reserved=POOL_RESERVED
+        )
 
 
 async def _connect(statement_ms: int, dsn: str, **_pool: Any) -> PrimaryConnection:

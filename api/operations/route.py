@@ -121,12 +121,13 @@ class OperationRoute(APIRoute):
             request.scope[OPERATION] = self.name
             strict = StrictRequest(request.scope, request.receive)
             admission: Admission = request.app.state.admission
-            request.scope[CALLER] = await admission.admit(strict, self.permission)
+            caller = request.scope[CALLER] = await admission.admit(strict, self.permission)
             if self.method == "GET":
                 self._require_known_query(strict)
             else:
                 await strict.read_body(absent=absent)
-            return await _answered(solve, strict)
+            async with admission.turn(caller):
+                return await _answered(solve, strict)
 
         return handle
 

@@ -45,5 +45,6 @@ class SpendFastPath:
         caller = await self._admission.admit(request, PERMISSIONS[NAME])
         given = validated(SpendInput, await read_json(request))
         call = Call(self._services, self._quotas, caller)
-        response = await create_simulated_spend(given, call, self._cards)
+        async with self._admission.turn(caller):
+            response = await create_simulated_spend(given, call, self._cards)
         await response(scope, receive, send)

@@ -9,6 +9,7 @@ import msgspec
 
 from api.database.pool import fetch_row, transaction
 from api.http.problems import Refusal
+from api.http.scope import TENANT
 from api.kyc.advance import add_inputs, write
 from api.kyc.capture import TOKEN_PURPOSE
 from api.kyc.cases import FIND_ANY, Check, check_of
@@ -103,7 +104,9 @@ class InProcessVerification:
         if row is None:
             return None
         found: Any = await fetch_row(services.pool, FIND_ANY, row["check_id"])
-        return Session(row["kind"], to_text(to_ms(row["expires_at"])), check_of(found, now_ms))
+        check = check_of(found, now_ms)
+        TENANT.set(check.tenant_id)
+        return Session(row["kind"], to_text(to_ms(row["expires_at"])), check)
 
     async def _repeated(self, token: str, change: Callable[[Session], Awaitable[Answer]]) -> Answer:
         """Apply ``change`` to the current session; retry when a concurrent change wins."""

@@ -16,11 +16,12 @@ from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.shares import Shares
 from api.http.answers import json_response
 from api.http.json_body import media_type, read_body
 from api.http.problems import Refusal
 from api.http.refusals import Responses, headers, refusals
-from api.http.scope import OPERATION
+from api.http.scope import OPERATION, TENANT
 from api.http.strict_request import StrictRequest
 from api.http.validation import Input
 from api.operations.route import refusal_of_invalid
@@ -34,6 +35,8 @@ from engine.limits import EVIDENCE_BYTES_MAX, EVIDENCE_RECEIPT_SECONDS
 TOKEN_HEADER: Final = "capture-session-token"
 
 TAG: Final = "Capture"
+_UNKNOWN: Final = ""
+"""The tenant of sessions whose component does not name one."""
 BINDING: Final = "set_document_type"
 """The operation with a separate rate limit."""
 
@@ -171,18 +174,14 @@ async def attach_evidence(
         raise Refusal("unsupported-media-type", f"Pictures are of the kinds {', '.join(MEDIA_TYPES)}.")
     token = request.headers.get(TOKEN_HEADER, "")
     _mapped(await verification.describe(token))
-    picture = await _receive(request)
-    if media_type_of(picture) != announced:
-        raise Refusal("invalid-image")
-    return _mapped(await verification.attach(token, name, picture))
-
-
-async def _receive(request: Request) -> bytes:
-    uploads: asyncio.Semaphore = request.app.state.uploads
-    if uploads.locked():
-        raise Refusal("rate-limited", "Too many pictures are being received.", headers={"Retry-After": "2"})
-    async with uploads:
-        return await read_body(request, EVIDENCE_BYTES_MAX, EVIDENCE_RECEIPT_SECONDS)
+    uploads: Shares = request.app.state.uploads
+    storing: asyncio.Semaphore = request.app.state.storing
+    async with uploads.place(TENANT.get() or _UNKNOWN):
+        picture = await read_body(request, EVIDENCE_BYTES_MAX, EVIDENCE_RECEIPT_SECONDS)
+        if media_type_of(picture) != announced:
+            raise Refusal("invalid-image")
+        async with storing:
+            return _mapped(await verification.attach(token, name, picture))
 
 
 def _mapped(answer: Answer) -> Response:

@@ -38,6 +38,25 @@ API_CONNECTIONS: Final = 10
 """Connections of one API server to PostgreSQL, without those for card states."""
 POOL_RESERVED: Final = 1
 """Connections that tenants cannot take: they are for token look-ups and sweepers."""
+REQUESTS_OF_TENANT_MAX: Final = 64
+"""Requests of one tenant that one API server handles at once."""
+REQUESTS_OF_TENANT_FEW: Final = 8
+"""A tenant with more open requests is slowed down while another tenant sends requests and the server is
+slow."""
+REQUESTS_OF_TENANT_MIN: Final = 0.25
+"""The least capacity that is left to it: one request at a time, and rests of three times its duration."""
+REQUESTS_OF_TENANT_RISE: Final = 0.1
+"""Rise of this capacity after each ``LOOP_TURNS_SECONDS`` in which the server was not slow."""
+COMPANY_SECONDS: Final = 10.0
+"""For so long after its last request a tenant counts as one that sends requests."""
+LOOP_TURN_SECONDS_MAX: Final = 0.002
+"""A server is slow if one turn of its event loop takes longer on average."""
+LOOP_TURNS_SECONDS: Final = 0.2
+"""The time over which turns are averaged."""
+REQUESTS_AT_ONCE_MAX: Final = 256
+"""Requests of all tenants that one API server handles at once."""
+REQUESTS_WAITING_OF_TENANT_MAX: Final = 1_024
+"""Requests of one tenant that wait for their turn; any further one is refused with 429."""
 POOL_WAITING_OF_TENANT_MAX: Final = 1_024
 """Requests of one tenant that wait for a connection; any further one is refused with 429."""
 STATEMENT_MS_MAX: Final = 4_000

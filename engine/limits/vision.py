@@ -30,3 +30,5 @@ EVIDENCE_RECEIPT_SECONDS: Final = 60
 """From a picture's first byte to its last: 4 MB from a phone with half a megabit a second."""
 EVIDENCE_UPLOADS_MAX: Final = 16
 """Pictures that one server receives at the same time: 64 MB."""
+EVIDENCE_STORED_AT_ONCE: Final = 1
+"""Pictures that one vision host encrypts and stores at once: other requests wait for these steps."""

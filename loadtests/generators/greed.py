@@ -3,7 +3,7 @@
 Each worker sends one kind of request after the other: simulated spends, filtered lists, exports, changes of
 many programmes, pictures of applicants. Beforehand the tenant has registered webhook endpoints and a decision
 endpoint that accept connections and never answer, and endpoints with unknown names. Refused requests are
-repeated at once.
+repeated after about a second.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ CARDS: Final = 50
 ENDPOINTS: Final = 10
 """Webhook endpoints, half with unknown names, half at the tarpit."""
 SETUP_CONNECTIONS: Final = 16
-REFUSED_PAUSE_SECONDS: Final = 0.02
-"""Pause after a refusal, which costs the server little: without it, refusals would be the whole load."""
+REFUSED_PAUSE_SECONDS: Final = 1.0
+"""Mean pause after a refusal, whatever its ``Retry-After`` demands."""
 PICTURE_BYTES: Final = 2_000_000
+PICTURES: Final = 8
+"""Different pictures, made beforehand: making them must not take the servers' processor time."""
 YEAR: Final = {"from": "2026-01-01T00:00:00Z", "to": "2026-12-31T00:00:00Z"}
 LISTS: Final = (
     "/v1/transactions?kind=force_post",
@@ -51,6 +53,7 @@ class Greed:
         self._programmes: list[str] = []
         self._cards: list[str] = []
         self._capture = ""
+        self._pictures = [_picture() for _ in range(PICTURES)]
         self._workers: list[asyncio.Task[None]] = []
         self._tarpit: asyncio.Server | None = None
         self._held: list[asyncio.StreamWriter] = []
@@ -168,7 +171,7 @@ class Greed:
                     continue
                 self._answers[f"{kind} {status}"] += 1
                 if status not in OK:
-                    await asyncio.sleep(REFUSED_PAUSE_SECONDS)
+                    await asyncio.sleep(REFUSED_PAUSE_SECONDS * random.uniform(0.5, 1.5))
         finally:
             connection.close()
 
@@ -197,7 +200,7 @@ class Greed:
         return self._api.message("POST", "/v1/exports", msgspec.json.encode(body))
 
     def _picture(self) -> bytes:
-        content = b"\xff\xd8\xff\xe0" + random.randbytes(PICTURE_BYTES) + b"\xff\xd9"
+        content = random.choice(self._pictures)
         lines = (
             "POST /v1/vision/evidence/document_evidence HTTP/1.1",
             f"Host: {self._vision[0]}:{self._vision[1]}",
@@ -206,6 +209,11 @@ class Greed:
             f"Capture-Session-Token: {self._capture}",
         )
         return "\r\n".join((*lines, "", "")).encode() + content
+
+
+def _picture() -> bytes:
+    """The frame of a JPEG file with random content."""
+    return b"\xff\xd8\xff\xe0" + random.randbytes(PICTURE_BYTES) + b"\xff\xd9"
 
 
 def shared_out(workers: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ import time
 from typing import Final
 
 from actors.boot import DELIVERY_NICENESS
-from actors.cluster.niceness import apply_niceness
+from actors.cluster.niceness import apply_niceness, take_own_share
 from ops.bench.pipe import serve
 
 BURST_SECONDS: Final = 0.004
@@ -52,6 +52,7 @@ async def _work(pause: float) -> None:
 
 
 async def _main() -> None:
+    take_own_share()
     apply_niceness(DELIVERY_NICENESS)
     busy = Busy()
     await serve({"start": busy.start, "stop": busy.stop})

@@ -59,7 +59,7 @@ def up(
 
 def _load_actors() -> MakeProcessGroup:
     """Import the actors; returns the constructor of the supervisor of all processes, API servers included."""
-    from actors.boot import processes
+    from actors.boot import API_NICENESS, processes
     from actors.cluster.supervisor import ClusterSupervisor
     from actors.cluster.title import set_title, title_of
     from actors.placement import ProcessSpec
@@ -70,7 +70,7 @@ def _load_actors() -> MakeProcessGroup:
         # Ray puts the supervisor's current folder first on the module path of every process, and a folder
         # called `api` there would hide ours. All paths of the settings are absolute.
         os.chdir(settings.var_dir)
-        servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in numbers]
+        servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each", API_NICENESS) for number in numbers]
         return ClusterSupervisor(settings, [*processes(settings), *servers])
 
     return supervisor

@@ -11,11 +11,12 @@ AUTOGROUPS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 _APPLY = """
 import os, sys
 from pathlib import Path
-from actors.cluster.niceness import apply_niceness
+from actors.cluster.niceness import apply_niceness, take_own_share
 if sys.argv[2] == "group":
     os.setpgid(0, 0)  # as Ray starts its workers
 elif sys.argv[2] == "session":
     os.setsid()
+take_own_share()
 apply_niceness(int(sys.argv[1]))
 own = Path("/proc/self/autogroup")
 print(os.nice(0), int(os.getsid(0) == os.getpid()), own.read_text() if own.exists() else "")
@@ -52,6 +53,6 @@ def test_session_leader_keeps_its_session() -> None:
         assert autogroup[0].strip().endswith(f"nice {before + 3}")
 
 
-def test_niceness_zero_changes_nothing() -> None:
+def test_process_without_niceness_has_a_session_of_its_own() -> None:
     niceness, leads, *_ = applied(0)
-    assert (int(niceness), leads) == (os.nice(0), "0")
+    assert (int(niceness), leads) == (os.nice(0), str(int(has_autogroups())))

@@ -1,23 +1,22 @@
-"""Shares of the connection pool: which tenant gets the next connection."""
+"""Shares of places: which tenant gets the next one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from api.database import shares as module
-from api.database.shares import Shares
+from api.access.shares import HalfOfTheRest, Shares
 from api.http.problems import Refusal
 
 
 class Tenants:
     """Acquires places in ``shares`` and holds them until they are released."""
 
-    def __init__(self, size: int) -> None:
-        self.shares = Shares(size)
+    def __init__(self, size: int, waiting: int) -> None:
+        self.shares = Shares(size, HalfOfTheRest(size - 1), waiting=waiting, reserved=1)
         self.held: list[tuple[str | None, AsyncExitStack]] = []
         self.waiting: list[asyncio.Task[None]] = []
 
@@ -46,8 +45,8 @@ class Tenants:
 
 
 @asynccontextmanager
-async def pool_of(size: int) -> AsyncIterator[Tenants]:
-    tenants = Tenants(size)
+async def pool_of(size: int, waiting: int = 100) -> AsyncIterator[Tenants]:
+    tenants = Tenants(size, waiting)
     yield tenants
     for task in tenants.waiting:
         task.cancel()
@@ -113,12 +112,46 @@ async def test_callers_cancelled_while_a_place_becomes_free_leak_no_place() -> N
         assert (pool.holds("a"), pool.holds("b")) == (0, 1)
 
 
-async def test_queue_of_a_tenant_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "POOL_WAITING_OF_TENANT_MAX", 2)
-    async with pool_of(2) as pool:
+async def test_queue_of_a_tenant_is_bounded() -> None:
+    async with pool_of(2, waiting=2) as pool:
         await pool.ask("a", 3)
         with pytest.raises(Refusal, match="rate-limited"):
             async with pool.shares.place("a"):
                 pass
         await pool.ask("b")
         assert len(pool.waiting) == 4
+
+
+async def test_tenant_without_a_queue_is_refused_until_it_gives_a_place_back() -> None:
+    async with pool_of(2, waiting=0) as pool:
+        await pool.ask("a")
+        with pytest.raises(Refusal, match="rate-limited"):
+            async with pool.shares.place("a"):
+                pass
+        await pool.release("a")
+        await pool.ask("a")
+        assert pool.holds("a") == 1
+
+
+class Resting:
+    """One place, which rests after use."""
+
+    def asked(self, _tenant: str) -> None:
+        return
+
+    def share(self, _tenant: str, _open: int, _holders: Collection[str]) -> int:
+        return 1
+
+    def rest(self, _tenant: str, _open: int, seconds: float) -> float:
+        return 3 * seconds
+
+
+@pytest.mark.virtual_time
+async def test_place_rests_after_its_use() -> None:
+    shares = Shares(2, Resting(), waiting=10)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with shares.place("a"):
+        await asyncio.sleep(1)
+    async with shares.place("a"):
+        assert loop.time() - began == pytest.approx(4)

@@ -1,0 +1,112 @@
+"""Which tenants an API server slows down, and how much."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+import pytest
+
+from api.access.request_shares import Pace, RequestPolicy
+from api.access.shares import Shares
+from tests.support.actors.shards.virtual_time import VirtualLoop
+
+pytestmark = pytest.mark.virtual_time
+
+FEW: Final = 4
+PACE: Final = Pace(
+    places=32,
+    few=FEW,
+    company_seconds=10.0,
+    turn_seconds=0.002,
+    window_seconds=0.2,
+    capacity_min=0.25,
+    rise=0.5,
+)
+MANY: Final = FEW + 1
+
+
+async def windows(policy: RequestPolicy, number: int, turn_seconds: float = 0.0) -> None:
+    """Windows with one request each, of the tenants ``a`` and ``b`` in turn. A turn of the loop takes
+    ``turn_seconds``."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    for turn in range(number):
+        await asyncio.sleep(PACE.window_seconds)
+        policy.asked("ab"[turn % 2])
+        loop.advance(turn_seconds)
+        await asyncio.sleep(0)
+
+
+async def test_tenant_without_company_has_all_places() -> None:
+    policy = RequestPolicy(PACE)
+    for _ in range(100):
+        policy.asked("a")
+    assert policy.share("a", MANY, ["a"]) == PACE.places
+
+
+async def test_slow_turns_halve_the_capacity_of_busy_tenants_down_to_the_least() -> None:
+    policy = RequestPolicy(PACE)
+    found = []
+    policy.asked("b")
+    for _ in range(6):
+        await windows(policy, 1, turn_seconds=0.01)
+        found.append(policy.capacity)
+    assert found == [2, 1, 0.5, 0.25, 0.25, 0.25]
+
+
+async def test_capacity_rises_in_windows_without_slow_turns() -> None:
+    policy = RequestPolicy(PACE)
+    policy.asked("b")
+    await windows(policy, 4, turn_seconds=0.01)
+    await windows(policy, 3)
+    assert policy.capacity == 0.25 + 3 * PACE.rise
+    await windows(policy, 20)
+    assert policy.capacity == FEW
+
+
+@pytest.mark.parametrize(("open_requests", "share"), [(1, 32), (FEW, 32), (MANY, 2), (1_000, 2)])
+async def test_only_tenants_with_many_open_requests_are_slowed_down(open_requests: int, share: int) -> None:
+    policy = RequestPolicy(PACE)
+    policy.asked("b")
+    await windows(policy, 1, turn_seconds=0.01)
+    assert policy.share("a", open_requests, ["a", "b"]) == share
+
+
+async def test_tenant_has_all_places_again_when_the_other_one_has_stopped() -> None:
+    policy = RequestPolicy(PACE)
+    policy.asked("b")
+    await windows(policy, 1, turn_seconds=0.01)
+    await asyncio.sleep(PACE.company_seconds)
+    policy.asked("a")
+    assert policy.share("a", MANY, ["a"]) == PACE.places
+
+
+@pytest.mark.parametrize(("slow_windows", "seconds_of_each"), [(2, 1), (3, 2), (4, 4)])
+async def test_capacity_below_one_is_one_place_that_rests(slow_windows: int, seconds_of_each: int) -> None:
+    """Requests of a second each, at a capacity of one, a half and a quarter. The first ones are handled at
+    once, because the tenant is not busy yet."""
+    policy = RequestPolicy(msgspec.structs.replace(PACE, rise=0.0))
+    policy.asked("b")
+    await windows(policy, slow_windows, turn_seconds=0.01)
+    shares = Shares(100, policy, waiting=100)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    done: list[float] = []
+    company = asyncio.create_task(_company(policy))
+
+    async def request() -> None:
+        async with shares.place("a"):
+            await asyncio.sleep(1)
+        done.append(loop.time() - began)
+
+    await asyncio.gather(*(request() for _ in range(20)))
+    company.cancel()
+    assert done[2 * FEW] == pytest.approx(FEW * seconds_of_each + 1)
+
+
+async def _company(policy: RequestPolicy) -> None:
+    while True:
+        policy.asked("b")
+        await asyncio.sleep(1)
