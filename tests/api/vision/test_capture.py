@@ -241,9 +241,13 @@ async def test_concurrent_pictures_are_both_stored(running: Installation, acme: 
     assert described.json()["awaiting"] == []
 
 
-async def test_concurrent_uploads_are_limited(running: Installation, acme: Caller) -> None:
-    """Each slow upload uses one slot; without a free slot, further uploads get 429."""
+async def test_concurrent_uploads_of_a_tenant_are_limited(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
+    """Each slow upload uses one place. A tenant gets half of all places; beyond these its uploads get 429,
+    and those of another tenant do not."""
     session = await open_session(acme)
+    other = await open_session(await running.caller(f"{tenant}-other"))
     begun = asyncio.Semaphore(0)
     go_on = asyncio.Event()
 
@@ -277,7 +281,7 @@ async def test_concurrent_uploads_are_limited(running: Installation, acme: Calle
         await app(scope, receive, send)
         return status
 
-    uploads = [asyncio.create_task(slow_upload()) for _ in range(EVIDENCE_UPLOADS_MAX)]
+    uploads = [asyncio.create_task(slow_upload()) for _ in range(EVIDENCE_UPLOADS_MAX // 2)]
     for _ in uploads:
         await begun.acquire()
     transport = httpx2.ASGITransport(app=app, client=("203.0.113.10", 1))
@@ -285,6 +289,8 @@ async def test_concurrent_uploads_are_limited(running: Installation, acme: Calle
         is_problem(
             await http.post(EVIDENCE + "selfie", content=PICTURE, headers=headers), 429, "rate-limited"
         )
+        others = headers | {"Capture-Session-Token": other["capture_session_token"]}
+        assert (await http.post(EVIDENCE + "selfie", content=PICTURE, headers=others)).status_code == 200
         go_on.set()
         assert set(await asyncio.gather(*uploads)) <= {200, 409}
         assert (await http.post(EVIDENCE + "selfie", content=PICTURE, headers=headers)).status_code == 200
