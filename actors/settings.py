@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import re
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -18,9 +19,15 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from engine.limits import (
     HTTP_CONNECTIONS_MAX,
@@ -41,7 +48,7 @@ _PATH_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 _WRITABLE = "target_session_attrs=read-write"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
-Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode]
+Networks = tuple[IPv4Network | IPv6Network, ...]
 
 
 class SettingsError(Exception):
@@ -91,11 +98,12 @@ _FILES: Final = (
 )
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """One installation. Each field is the variable ``STANCHION_<FIELD>``; unset fields have the default
     shown."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+    # Defaults are validated, too: ``var_dir`` becomes absolute.
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     # --- servers ------------------------------------------------------------------------------------------
     database_url: SecretStr | None = None
@@ -325,11 +333,15 @@ class Settings(BaseSettings):
         Raises ``SettingsError`` with one line that names the first invalid variable.
         """
         try:
-            return cls(**overrides)
+            return cls(**(cls._environment() | overrides))
         except ValidationError as broken:
             raise SettingsError(_first_error(broken)) from None
-        except UnreadableSettingError as broken:
-            raise SettingsError(str(broken).splitlines()[0]) from None
+
+    @classmethod
+    def _environment(cls) -> dict[str, str]:
+        """The variables that are set and not empty, by field."""
+        variables = {name: os.environ.get(PREFIX + name.upper()) for name in cls.model_fields}
+        return {name: value for name, value in variables.items() if value}
 
     def replace(self, **changes: Any) -> Self:
         """A validated copy with some fields changed. Raises ``SettingsError`` as ``load`` does."""

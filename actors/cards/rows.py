@@ -27,7 +27,7 @@ from actors.journal.rows import (
     new_row,
 )
 from actors.journal.rule_rows import rule_row
-from engine.authorization.compact_events import DERIVED_EVENTS
+from engine.authorization.compact_events import DERIVED_EVENTS, PAIR
 from engine.authorization.effects import (
     AuthorizationOpened,
     AuthorizationUpdated,
@@ -60,6 +60,7 @@ from engine.rules.observed import RuleName
 _encode = msgspec.json.Encoder().encode
 OPENERS: Final = (Authorize, Present, Advise)
 """Commands that can open a transaction."""
+_OF_APPROVAL: Final = list(DERIVED_EVENTS)
 _TAGS: Final = {kind: str(kind.__struct_config__.tag) for kind in get_args(CardCommand)}
 
 
@@ -193,7 +194,10 @@ def write_events(
     derived: bool = False,
 ) -> None:
     """Add the events of a command. ``derived``: those that its journal row implies have a code for their type
-    and no data."""
+    and no data, and the two of an approval are one row."""
+    if derived and [event.type for event in events] == _OF_APPROVAL:
+        rows.events.append(new_row(EventRow, (events[0].id, tenant_id, live, PAIR, now_ms, None, None)))
+        return
     for event in events:
         code = DERIVED_EVENTS.get(event.type) if derived else None
         stored = (event.type, now_ms, event.data, None) if code is None else (code, now_ms, None, None)

@@ -23,6 +23,7 @@ from actors.journal.rows import (
     TransactionRow,
     UsageRow,
 )
+from engine.authorization.compact_events import PAIR
 
 T = TypeVar("T")
 
@@ -102,11 +103,11 @@ def commit_arguments(host: str, rows: Rows) -> CommitArguments:
 
 def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
     """The parameters of ``commit_approval.sql``; ``None`` if ``rows`` are not those of one approval with a
-    new hold and two events. The caller knows that there are no ``RARE`` rows."""
+    new hold and the row of two events. The caller knows that there are no ``RARE`` rows."""
     if (
         len(rows.journal) != 1
         or len(rows.holds) != 1
-        or len(rows.events) != 2
+        or [event.type for event in rows.events] != [PAIR]
         or not len(rows.shards) == len(rows.usage) == len(rows.accounts) == len(rows.transactions) == 1
         or any(getattr(rows, name) for name in _NOT_IN_APPROVAL)
     ):
@@ -120,7 +121,6 @@ def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
         # A new account has no row yet; a trigger of ``transactions`` reads the journal where the code is
         # missing.
         return None
-    first, second = rows.events
     return [
         *(host, shard, epoch),
         *rows.journal[0],
@@ -129,8 +129,7 @@ def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
         *(account_id, account.posted_minor, account.held_minor, account.version, version_before),
         *rows.holds[0],
         *transaction,
-        *first[:EVENT_VALUES],
-        *second[:EVENT_VALUES],
+        *rows.events[0][:EVENT_VALUES],
     ]
 
 

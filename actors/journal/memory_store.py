@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from actors.journal.contract import BehindError, DuplicateError, Epochs, RejectedError, Rows, StaleEpochError
+from actors.journal.event_pairs import events_of
 from actors.journal.memory_reads import MemoryReads
 from actors.journal.rows import EventRow, JournalRow
 from engine.authorization.compact_events import TYPE_OF_CODE, decision_of, event_data
@@ -126,7 +127,7 @@ class MemoryStore(MemoryReads):
         self.transactions.put(rows.changed_transactions.values(), _TRANSACTION_CHANGES)
         self.tombstones.put(rows.tombstones)
         self.ledger_entries.put(rows.entries)
-        self.events.put(self._with_data(event, rows) for event in rows.events)
+        self.events.put(self._with_data(event, rows) for row in rows.events for event in events_of(row))
         self.idempotency.put(rows.idempotency, self.idempotency.columns)
         self.audit_log.put(rows.acts)
 

@@ -42,6 +42,7 @@ from actors.journal.decoding import (
     programme_of,
     stored_commands,
 )
+from actors.journal.event_pairs import without_pairs
 from actors.primary import PrimaryConnection, accepts_writes, connect
 from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
@@ -80,6 +81,7 @@ class PostgresJournal:
         self._writer: PrimaryConnection | None = None
         self._known: set[str] = set()
         """Digests of configurations that are durable."""
+        self._shows_pairs = False
         self._pool: asyncio.LifoQueue[PrimaryConnection | None] = asyncio.LifoQueue()
         for _ in range(POOLED):
             self._pool.put_nowait(None)
@@ -124,11 +126,12 @@ class PostgresJournal:
         def statement_of_rows() -> tuple[str, tuple[Any, ...]]:
             unknown = [each for digest, each in rows.configurations.items() if digest not in self._known]
             rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches, unknown)
+            written = rows if self._shows_pairs else without_pairs(rows)
             if any(rare):
-                return "commit_rare_rows", (*commit_arguments(self._incarnation, rows), *rare)
-            if (alone := approval_arguments(self._incarnation, rows)) is not None:
+                return "commit_rare_rows", (*commit_arguments(self._incarnation, written), *rare)
+            if (alone := approval_arguments(self._incarnation, written)) is not None:
                 return "commit_approval", tuple(alone)
-            return "commit_batch", commit_arguments(self._incarnation, rows)
+            return "commit_batch", commit_arguments(self._incarnation, written)
 
         await self._write(statement_of_rows)
         if len(self._known) > CONFIGURATIONS_KNOWN_MAX:
@@ -235,6 +238,7 @@ class PostgresJournal:
                     self._writer = await self._connect()
                     # Another server can lack rows that the one before had.
                     self._known.clear()
+                    self._shows_pairs = await self._writer.fetchval(STATEMENTS["shows_pairs"])
                 statement, arguments = prepared()
                 await self._writer.fetch(STATEMENTS[statement], *arguments)
         except STATEMENT_FAILURES as failure:

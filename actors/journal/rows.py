@@ -123,8 +123,8 @@ class EntryRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event. The database fills ``txid``. Without ``data``, ``type`` is a code, and readers make the data
-    from the journal (``engine.authorization.compact_events``)."""
+    """An event, or the two events of an approval. The database fills ``txid``. Without ``data``, ``type`` is
+    a code, and readers make the data from the journal (``engine.authorization.compact_events``)."""
 
     id: str
     tenant_id: str

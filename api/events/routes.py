@@ -17,7 +17,7 @@ from api.http.problems import not_found
 from api.http.refusals import refusals
 from api.http.validation import View, broken
 from api.operations.call import Call, PathId, ReadCall
-from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.pagination import Keys, WindowQuery, page, page_model
 from api.operations.route import new_router
 from engine.ids import Derived, derive
 from engine.limits import EVENT_RETENTION_DAYS
@@ -32,7 +32,16 @@ _COMMANDS: Final = """
 """
 _OF_COMMAND: Final = (Derived.EVENT_FIRST, Derived.EVENT_SECOND, Derived.EVENT_THIRD, Derived.EVENT_FOURTH)
 EVENT_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
-_FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND {EVENT_KEPT}"
+# The second event of an approval is in the row of the first: indexes have the id of the row.
+_KEYS: Final = Keys(
+    order="r.row_id DESC, r.id DESC",
+    named="r.row_id = ANY (event_rows_of(?::uuid[])) AND r.id = ANY (?::uuid[])",
+    before="r.row_id <= greatest(?::uuid, other_of_pair(?::uuid)) AND r.id < ?::uuid",
+)
+_FIND: Final = (
+    f"{_SELECT} WHERE r.row_id = ANY (event_rows_of(ARRAY[$1::uuid])) AND r.id = $1::uuid"
+    f" AND r.tenant_id = $2 AND r.live = $3 AND {EVENT_KEPT}"
+)
 
 
 def _types(value: object) -> tuple[str, ...]:
@@ -76,7 +85,8 @@ async def list_events(query: Annotated[EventsQuery, Query()], call: ReadCall) ->
 
     Events are kept for 30 days.
     """
-    filters = {"r.id = ANY (?::uuid[])": await _ids_of_life(call, query), **query.around_window}
+    around = {condition.replace("r.id", "r.row_id"): id_ for condition, id_ in query.around_window.items()}
+    filters = {_KEYS.named: await _ids_of_life(call, query), **around}
     return await page(
         call.services,
         call.caller,
@@ -87,6 +97,7 @@ async def list_events(query: Annotated[EventsQuery, Query()], call: ReadCall) ->
         scanned={"r.type = ANY(?::text[])": query.types, **query.window},
         show=_show,
         always=EVENT_KEPT,
+        keys=_KEYS,
     )
 
 

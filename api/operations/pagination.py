@@ -133,6 +133,17 @@ class IndexRange:
             where.conditions.append(f"{key} {comparison} ({', '.join(places)})")
 
 
+@dataclass(frozen=True)
+class Keys:
+    """The SQL that finds rows by their ids, and the order of a list. Each ``?`` is the same value."""
+
+    order: str = "r.id DESC"
+    named: str = "r.id = ANY (?::uuid[])"
+    before: str = "r.id < ?::uuid"
+    """The rows after a cursor."""
+
+
+BY_ID: Final = Keys()
 OF_TENANT: Final = IndexRange(("r.tenant_id", "r.live"), ())
 """All rows of the caller, whose tenant and mode are the first two values of every page."""
 
@@ -179,6 +190,7 @@ async def page(
     joined: bool = False,
     always: str = "true",
     driving: IndexRange | None = None,
+    keys: Keys = BY_ID,
 ) -> Response:
     """One page of ``table``.
 
@@ -186,16 +198,16 @@ async def page(
     with one ``?`` each, to their values; conditions with ``None`` are left out. ``scanned`` are conditions
     without an index. ``joined`` says whether ``select`` joins other tables. ``always`` is a condition without
     a value. ``candidates`` finds the ids of rows for which no single index range exists; ``filters`` is then
-    empty. ``driving`` is the range of an index that has all rows of the page. All SQL here is constant: only
-    the choice of conditions varies.
+    empty. ``driving`` is the range of an index that has all rows of the page. ``keys`` is for a view whose
+    index is not on the id. All SQL here is constant: only the choice of conditions varies.
     """
     where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
-    order = "r.id DESC"
+    order = keys.order
     if driving is OF_TENANT:
         # With equalities on its first columns, PostgreSQL would not begin at the key in the index.
         where.conditions = [always]
     if driving is None:
-        where.add({"r.id < ?::uuid": query.starting_after})
+        where.add({keys.before: query.starting_after})
     else:
         driving.add_to(where, query.bounds)
         order = driving.order
@@ -204,20 +216,20 @@ async def page(
     last = None
     async with connected(services.pool) as connection:
         if query.starting_after is not None:
-            await _require_cursor(connection, caller, table, query.starting_after)
+            await _require_cursor(connection, caller, table, keys, query.starting_after)
         if candidates is not None:
             most = PAGE_MERGE_MAX if extra else query.limit + 1
             ids = await candidates(connection, caller, query.bounds, most)
             last = ids[-1] if extra and len(ids) == most else None
-            where.add({"r.id = ANY (?::uuid[])": ids, **extra})
+            where.add({keys.named: ids, **extra})
         elif extra:
             ids, last = await _scan(connection, table, where, extra, query.limit + 1, order)
-            where.add({"r.id = ANY (?::uuid[])": ids, **extra})
+            where.add({keys.named: ids, **extra})
         condition, most = str(where), query.limit + 1
         if joined and candidates is None and not extra:
             # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
             condition = f"r.id IN (SELECT r.id FROM {table} r WHERE {where} ORDER BY {order} LIMIT {most})"
-            order = "r.id DESC"
+            order = keys.order
         statement = f"{select} WHERE {condition} ORDER BY {order} LIMIT {most}"
         rows = await connection.fetch(statement, *where.values)
     if len(rows) > query.limit or last is None:
@@ -290,10 +302,10 @@ def page_response(
     return json_response(200, {"data": data, "has_more": has_more, "next_cursor": cursor, **members})
 
 
-_CURSOR: Final = "SELECT 1 FROM {table} r WHERE r.id = $3::uuid AND r.tenant_id = $1 AND r.live = $2"
+_CURSOR: Final = "SELECT 1 FROM {table} r WHERE {named} AND r.tenant_id = $1 AND r.live = $2"
 
 
-async def _require_cursor(connection: Any, caller: Caller, table: str, cursor: str) -> None:
-    statement = _CURSOR.format(table=table)
-    if not await connection.fetchval(statement, caller.tenant_id, caller.live, cursor):
+async def _require_cursor(connection: Any, caller: Caller, table: str, keys: Keys, cursor: str) -> None:
+    statement = _CURSOR.format(table=table, named=keys.named.replace("?", "$3"))
+    if not await connection.fetchval(statement, caller.tenant_id, caller.live, [cursor]):
         raise Refusal("invalid-cursor")

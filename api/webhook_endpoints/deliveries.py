@@ -40,6 +40,7 @@ _SELECT: Final = """
             FROM delivery_attempts a WHERE a.delivery_id = r.id) AS attempts
     FROM deliveries r
     LEFT JOIN events e ON e.tenant_id = r.tenant_id AND e.live = r.live AND e.id = r.event_id
+        AND e.row_id = ANY (event_rows_of(ARRAY[r.event_id]))
 """
 # A separate index serves each half of the union.
 _OF_EVENT: Final = """
@@ -49,7 +50,8 @@ _OF_EVENT: Final = """
 # A literal instead of a parameter, so that the planner can use the partial index on failed deliveries.
 _FAILED: Final = "r.state = 'failed'"
 _EVENT: Final = (
-    f"SELECT 1 FROM events r WHERE id = $1::uuid AND tenant_id = $2 AND live = $3 AND {EVENT_KEPT}"
+    "SELECT 1 FROM events r WHERE row_id = ANY (event_rows_of(ARRAY[$1::uuid])) AND id = $1::uuid"
+    f" AND tenant_id = $2 AND live = $3 AND {EVENT_KEPT}"
 )
 # The lock prevents deletion or disabling of the endpoint while its delivery is written.
 _ENDPOINT: Final = f"{FIND} FOR SHARE"

@@ -26,11 +26,19 @@ DERIVED_EVENTS: Final = {"authorization.decided": "D", "ledger.hold.created": "H
 """Types of the events that a compact journal row implies, unless the merchant's currency is another one, and
 the code under which each is stored."""
 TYPE_OF_CODE: Final = {code: type_ for type_, code in DERIVED_EVENTS.items()}
+PAIR: Final = "P"
+"""The code of a row that stands for both events of an approval. Its id is that of the first."""
 
 
 def decision_of(event_id: str, event_type: str) -> str:
     """The id of the authorization whose decision published the event."""
     return derive(event_id, _KINDS[event_type])
+
+
+def events_of_pair(row_id: str) -> list[tuple[str, str]]:
+    """Type and id of the two events of a row with the code ``PAIR``."""
+    authorization_id = derive(row_id, Derived.EVENT_FIRST)
+    return [(type_, derive(authorization_id, kind)) for type_, kind in _KINDS.items()]
 
 
 def event_data(event_type: str, row: StoredRow, programme_id: str, account_id: str | None) -> str:

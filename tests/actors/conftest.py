@@ -12,7 +12,7 @@ from tests.conftest import PostgresServer
 from tests.support.actors.outbox.database import EventDatabase
 
 EMPTY = """
-DELETE FROM delivery_attempts; DELETE FROM deliveries; DELETE FROM webhook_endpoints; DELETE FROM events;
+DELETE FROM delivery_attempts; DELETE FROM deliveries; DELETE FROM webhook_endpoints; DELETE FROM event_rows;
 DELETE FROM tenants;
 UPDATE relay_progress SET txid = pg_snapshot_xmin(pg_current_snapshot()), event_id = NULL;
 """

@@ -102,6 +102,8 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
     events = await backend.session.fetch("SELECT data FROM events WHERE type = 'authorization.decided'")
     assert {msgspec.json.decode(row["data"])["decision"] for row in events} == {"approved"}
 
+    paired = "SELECT count(*) FROM event_rows WHERE type = 'P'"
+    assert await backend.session.fetchval(paired) == 0, "the release before shows one event for each row"
     await migrate(backend.url)
     rows = await backend.session.fetch("SELECT seq FROM journal WHERE actor_id = $1 ORDER BY seq", FIRST.id)
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))

@@ -1,4 +1,4 @@
--- commit_batch for one approval: what commit_batch_v3 does for a batch with one journal row, hold and transaction and two events. The
+-- commit_batch for one approval: what commit_batch_v3 does for a batch with one journal row, hold, transaction and row of events. The
 -- values are parameters, because arrays and the statements of a function cost a third of such a commit. The lock on the shard's row is
 -- the fence: a take waits for this commit, or this statement sees its epoch.
 WITH fence AS (
@@ -31,7 +31,7 @@ WITH fence AS (
     )
 ), published AS (
     INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)
-    VALUES ($60, $61, $62, $63, $64, $65), ($66, $67, $68, $69, $70, $71)
+    VALUES ($60, $61, $62, $63, $64, $65)
 )
 SELECT CASE
     WHEN NOT EXISTS (SELECT FROM fence) THEN refuse_commit('ST001')

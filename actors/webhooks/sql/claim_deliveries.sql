@@ -34,6 +34,7 @@ WITH named AS MATERIALIZED (
     FROM (SELECT * FROM named UNION ALL SELECT * FROM found) d
     LEFT JOIN webhook_endpoints w ON w.id = d.endpoint_id
     LEFT JOIN events e ON e.tenant_id = d.tenant_id AND e.live = d.live AND e.id = d.event_id
+        AND e.row_id = ANY (event_rows_of(ARRAY[d.event_id]))
 ), deleted AS (
     DELETE FROM deliveries d USING due WHERE d.id = due.id AND due.failure = 'endpoint_deleted'
 ), ended AS (

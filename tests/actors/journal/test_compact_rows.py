@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.authorization.compact_events import DERIVED_EVENTS
+from engine.authorization.compact_events import DERIVED_EVENTS, PAIR
 from engine.decision.compact import configuration_named
 from engine.instant import to_datetime
 from tests.support.actors.journal.backends import PostgresBackend
@@ -31,8 +31,10 @@ CARD = """
 EVENT = "INSERT INTO event_rows VALUES ($1, $2, false, $3, now(), NULL)"
 
 
-async def store(backend: PostgresBackend, each: Recorded, *, configuration: bool = True) -> None:
-    """Insert a stored row with its card, its transaction and its events."""
+async def store(
+    backend: PostgresBackend, each: Recorded, *, configuration: bool = True, pairs: bool = False
+) -> None:
+    """Insert a stored row with its card, its transaction and its events. ``pairs``: two events in one row."""
     session, row = backend.session, each.row
     if configuration:
         await session.execute(
@@ -45,6 +47,9 @@ async def store(backend: PostgresBackend, each: Recorded, *, configuration: bool
     owned = (row.authorization_id, build.TENANT, row.actor_id, build.PROGRAMME, row.seq)
     await session.execute(TRANSACTION, *owned)
     await session.execute(CARD, row.actor_id, build.TENANT, build.PROGRAMME, each.account_id)
+    if pairs and len(each.events) == len(DERIVED_EVENTS):
+        await session.execute(EVENT, each.events[0][1], build.TENANT, PAIR)
+        return
     for type_, id_, _ in each.events:
         await session.execute(EVENT, id_, build.TENANT, DERIVED_EVENTS[type_])
 
@@ -54,15 +59,15 @@ async def remove(backend: PostgresBackend) -> None:
     await backend.session.execute("SET session_replication_role = replica; DELETE FROM journal_rows")
 
 
-async def test_views_show_rows_of_any_release_in_full(postgres: PostgresBackend) -> None:
+@pytest.mark.parametrize("pairs", [False, True])
+async def test_views_show_rows_of_any_release_in_full(postgres: PostgresBackend, pairs: bool) -> None:
     for each in recorded():
-        await store(postgres, each)
+        await store(postgres, each, pairs=pairs)
         shown = await postgres.session.fetchrow("SELECT command, inputs, decision, reply FROM journal")
         assert tuple(shown or ()) == tuple(each.full)
         if '"merchant_amount"' not in each.full.command:
-            for type_, id_, data in each.events:
-                query = "SELECT data FROM events WHERE id = $1 AND type = $2"
-                assert await postgres.session.fetchval(query, id_, type_) == data
+            found = await postgres.session.fetch("SELECT type, id::text, data FROM events")
+            assert sorted(map(tuple, found)) == sorted(each.events)
         await remove(postgres)
 
 
@@ -76,6 +81,7 @@ async def test_a_missing_configuration_makes_inputs_unreadable(postgres: Postgre
 async def test_a_configuration_is_written_once_and_never_changes(postgres: PostgresBackend) -> None:
     journal = await postgres.open("a")
     owner = await with_card(journal)
+    issued = await postgres.session.fetchval("SELECT count(*) FROM events")
     for number in (1, 2):
         await journal.commit(owner.decide(spend(number)))
     again = await postgres.open("b")
@@ -84,7 +90,8 @@ async def test_a_configuration_is_written_once_and_never_changes(postgres: Postg
     await again.commit(owner.decide(spend(3)))
     assert await postgres.session.fetchval("SELECT count(*) FROM decision_configurations") == 1
     assert await postgres.session.fetchval("SELECT count(*) FROM journal_rows WHERE command LIKE '[%'") == 3
-    assert await postgres.session.fetchval("SELECT count(*) FROM event_rows WHERE data IS NULL") == 6
+    assert await postgres.session.fetchval("SELECT count(*) FROM event_rows WHERE data IS NULL") == 3
+    assert await postgres.session.fetchval("SELECT count(*) FROM events WHERE txid IS NOT NULL") == 6 + issued
     for statement in ("DELETE FROM {}", "UPDATE {} SET card = ''", "TRUNCATE {}"):
         with pytest.raises(Exception, match="append-only"):
             await postgres.session.execute(statement.format("decision_configurations"))

@@ -43,7 +43,9 @@ class TestPostgres(StoredState, Refusals, Ownership):
                 " WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
                 name,
             )
-            assert table.columns == tuple(column["name"] for column in columns), name
+            # Only indexed queries of the view events need the id of the row.
+            names = tuple(column["name"] for column in columns if column["name"] != "row_id")
+            assert table.columns == names, name
 
     async def test_one_history_leaves_the_same_rows_in_both(self, backend: PostgresBackend) -> None:
         twin = MemoryBackend()

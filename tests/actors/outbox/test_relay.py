@@ -200,6 +200,33 @@ async def test_relay_continues_after_a_restore_on_another_server(
     assert {event for event, _ in deliveries} == {*relayed, *pending, fresh}
 
 
+@pytest.mark.parametrize("relayed", [1, 2, 3])
+async def test_two_events_of_one_row_are_relayed_once_each(
+    database: EventDatabase, outbox_url: str, sink: Sink, relayed: int
+) -> None:
+    """The batch ends before, between or after them, and the database is restored on another server there."""
+    tenant = await database.tenant()
+    endpoints = [await database.endpoint(tenant, type_) for type_ in ("authorization.decided", "*")]
+    async with database.connection.transaction():
+        for type_ in ("P", "P", "card.created"):
+            await database.event(tenant, type_, data="{}")
+    connection = relay_connection(outbox_url, "test-relay")
+    relay = Relay(connection, Announcer(sink), batch_max=relayed)
+    assert await relay.relay_batch() == relayed
+    for table in ("event_rows", "relay_progress"):
+        await database.connection.execute(
+            f"UPDATE {table} SET txid = ((txid::text)::bigint + 10000000)::text::xid8"
+        )
+    await relay.adopt()
+    await drained(relay)
+    connection.close()
+    deliveries = await database.deliveries()
+    assert len(deliveries) == len(set(deliveries)) == 2 + 5
+    assert len([event for event, endpoint in deliveries if endpoint == endpoints[0]]) == 2
+    shown = await database.connection.fetch("SELECT id::text FROM events")
+    assert {event for event, _ in deliveries} == {row["id"] for row in shown}
+
+
 async def test_time_ordered_ids_are_sorted_uuidv7(database: EventDatabase) -> None:
     rows = await database.connection.fetch(
         "SELECT time_ordered_id(to_timestamp(1790000000.123 + n))::text AS id FROM generate_series(0, 50) n"

@@ -123,7 +123,7 @@ async def test_due_deliveries_to_a_deleted_endpoint_are_deleted(setup: DeliveryS
 
 async def test_delivery_of_an_expired_event_fails(setup: DeliverySetup) -> None:
     (delivery,) = await setup.deliveries(await setup.endpoint())
-    await setup.database.connection.execute("DELETE FROM events")
+    await setup.database.connection.execute("DELETE FROM event_rows")
     await work(setup.dispatcher())
     row = await setup.row(delivery)
     assert (row["state"], row["failure"]) == ("failed", "event_expired")

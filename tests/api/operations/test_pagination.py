@@ -203,3 +203,62 @@ async def test_walk_with_short_pages_gives_each_row_once(
         of_type = [event for event in await walk(acme, "/v1/events", 100) if event["type"] == types]
         assert found == [event["id"] for event in of_type]
         assert pages >= len(expected) // 3
+
+
+EVENTS = """
+    INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)
+    SELECT (substr(to_char(n, 'FM000000000000'), 1, 8) || '-' || substr(to_char(n, 'FM000000000000'), 9)
+            || '-7000-8000-' || right(t.id::text, 8) || '0000')::uuid, t.id, false,
+        CASE WHEN n % 2 = 0 THEN 'P' ELSE 'card.created' END, now(), '{}'
+    FROM generate_series(1, 20000) n, tenants t
+"""
+
+
+async def test_pages_of_events_read_a_bounded_number_of_rows(
+    settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second row of two tenants is two events; one page may scan 200."""
+    monkeypatch.setattr(pagination, "PAGE_SCAN_MAX", 200)
+    read: list[float] = []
+
+    @asynccontextmanager
+    async def watched(pool: Any) -> AsyncIterator[Watched]:
+        async with connected(pool) as connection:
+            yield Watched(connection, "event_rows", read)
+
+    async with installation(settings, vault) as running:
+        acme = await running.caller()
+        await running.caller("other")
+        await running.execute(EVENTS, "ANALYZE")
+        monkeypatch.setattr(pagination, "connected", watched)
+        shown: list[str] = []
+        cursor = ""
+        for query in (
+            "limit=9",
+            "limit=10&from=1970-01-01T00:00:00Z",
+            "types=ledger.hold.created&limit=9",
+            "types=card.updated",
+            "from=1971-01-01T00:00:00Z&types=card.updated",
+            f"authorization_id={new_id()}",
+        ):
+            read.clear()
+            page = await acme.get(f"/v1/events?{query}{cursor}")
+            assert sum(read) <= 1_000, (query, read)
+            shown += [event["id"] for event in page["data"]]
+            if page["has_more"]:
+                cursor = f"&starting_after={page['next_cursor']}"
+        assert shown == sorted(set(shown), reverse=True)
+        assert len(shown) == 28
+
+
+async def test_walk_over_events_gives_both_events_of_an_approval_once(acme: Caller) -> None:
+    card = await acme.funded_card()
+    spends = [await acme.spend(card, "1.00") for _ in range(3)]
+    walks = [[event["id"] for event in await walk(acme, "/v1/events", limit)] for limit in (1, 2, 3, 100)]
+    assert all(ids == sorted(set(ids), reverse=True) == walks[0] for ids in walks)
+    for spend in spends:
+        events = (await acme.get(f"/v1/events?authorization_id={spend['authorization_id']}"))["data"]
+        assert sorted(event["type"] for event in events) == ["authorization.decided", "ledger.hold.created"]
+        for event in events:
+            assert event["id"] in walks[0]
+            assert await acme.get(f"/v1/events/{event['id']}") == event

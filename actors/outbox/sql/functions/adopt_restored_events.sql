@@ -14,7 +14,9 @@ BEGIN
         RETURN _adopted;
     END IF;
     UPDATE event_rows
-        SET txid = CASE WHEN txid < _position.txid OR (txid = _position.txid AND id <= _position.event_id)
+        -- Of two events in one row, the second may not have been relayed.
+        SET txid = CASE WHEN txid < _position.txid OR (txid = _position.txid AND _position.event_id
+                >= CASE type WHEN 'P' THEN greatest(id, other_of_pair(id)) ELSE id END)
             THEN '0' ELSE pg_current_xact_id() END
         -- xmin holds the low 32 bits of the id of the transaction that wrote the row on this server.
         WHERE xmin::text::numeric <> txid::text::numeric % 4294967296;

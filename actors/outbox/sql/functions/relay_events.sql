@@ -12,7 +12,7 @@ BEGIN
     relayed := 0;
     -- The lock is a write; without an event to relay it is not taken.
     SELECT * INTO _position FROM relay_progress WHERE lane = 'events';
-    SELECT txid, created_at INTO _last FROM event_rows
+    SELECT txid, created_at INTO _last FROM events
         WHERE txid >= _position.txid AND (_position.event_id IS NULL OR txid > _position.txid OR id > _position.event_id)
         ORDER BY txid, id LIMIT 1;
     IF _last.txid IS NULL OR _last.txid >= _horizon THEN

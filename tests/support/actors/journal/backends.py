@@ -40,7 +40,7 @@ TABLES = (
     "idempotency",
     "audit_log",
 )
-DATABASE_COLUMNS = {"txid"}
+DATABASE_COLUMNS = {"txid", "row_id"}
 """Columns that the database fills."""
 
 HOST_SESSIONS = (
@@ -176,7 +176,7 @@ class PostgresBackend:
         # Ledger entries are append-only by a trigger, which a replica does not fire.
         await self.session.execute("SET session_replication_role = replica")
         for table in (*TABLES, "hosts", "tenants"):
-            await self.session.execute(f"DELETE FROM {table}")
+            await self.session.execute(f"DELETE FROM {'event_rows' if table == 'events' else table}")
         await self.session.execute("UPDATE shards SET epoch = 0, host = NULL")
 
     async def table(self, name: str) -> list[dict[str, Any]]:
