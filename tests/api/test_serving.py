@@ -12,7 +12,14 @@ from api.app import ROUTERS
 from api.vision.routes import router
 print(*(route.name for each in (*ROUTERS, router) for route in each.routes if "dependant" in vars(route)))
 """
-LATE: Final = {"aiohttp", "jinja2", "actors.network.roles", "actors.network.edge", "api.docs.reference"}
+LATE: Final = {
+    "actors.backtests.work",
+    "actors.network.roles",
+    "aiohttp",
+    "api.docs.reference",
+    "engine.iso8583.message",
+    "jinja2",
+}
 """Modules that only some requests need."""
 
 
