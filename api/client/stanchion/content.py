@@ -34,7 +34,6 @@ class Content:
         self._unpacker: zlib._Decompress | None = None
         self._tag = ""
 
-    @property
     def is_complete(self) -> bool:
         """Whether all bytes are written."""
         return self._written >= self._size and (self._unpacker is None or self._unpacker.eof)

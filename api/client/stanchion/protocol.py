@@ -122,7 +122,7 @@ class ClientProtocol:
         The policy for retries limits the attempts in a row that bring no new byte. Raises ProblemError or
         NoAnswerError."""
         attempt = 0
-        while not content.is_complete:
+        while not content.is_complete():
             received = content.received
             request = self._http.build_request("GET", address, headers=content.headers())
             outcome: httpx2.Response | httpx2.TransportError = yield Receive(request, content)
@@ -133,7 +133,7 @@ class ClientProtocol:
                 failure, error = _failure_of(outcome), _no_answer(request, outcome, None)
             elif outcome.status_code >= 400:
                 failure = error = problem_of(outcome.status_code, outcome.headers, _json(outcome))
-            elif content.is_complete:
+            elif content.is_complete():
                 return
             pause = self._retry.pause(attempt, failure, repeatable=True, chance=random.random())
             if pause is None:
