@@ -26,6 +26,6 @@ class Generated(Generic[T]):
         with self._generating:
             return self._generate()
 
-    async def received(self) -> T:
-        """The document, generated in a thread."""
+    async def get_in_thread(self) -> T:
+        """The document; the loop goes on while it is generated."""
         return await asyncio.to_thread(self.get)

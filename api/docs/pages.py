@@ -62,10 +62,10 @@ def add_docs(app: FastAPI) -> None:
     page = Generated(lambda: _render(document.get()))
 
     async def description(_request: Request) -> Response:
-        return JSONResponse(await document.received())
+        return JSONResponse(await document.get_in_thread())
 
     async def reference(_request: Request) -> Response:
-        return HTMLResponse(await page.received(), headers=HEADERS)
+        return HTMLResponse(await page.get_in_thread(), headers=HEADERS)
 
     try_page = _content("try.html")
 

@@ -52,6 +52,6 @@ def add_description(app: FastAPI) -> None:
     document = Generated(describe)
 
     async def openapi(_request: Request) -> Response:
-        return json_response(200, await document.received())
+        return json_response(200, await document.get_in_thread())
 
     app.add_route(OPENAPI_PATH, openapi, methods=["GET"])
