@@ -12,7 +12,7 @@ from actors.batcher import Batcher
 from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures
-from actors.network.roles import decode_acceptances, encode_requests
+from actors.network.acceptance_codec import decode_acceptances, encode_requests
 from actors.peers import NETWORKS, PeerFailedError, PeerGoneError, Peers
 from actors.periodic import PeriodicTask
 from actors.roles import Context

@@ -9,14 +9,12 @@ beside them), and the most memory of a task. The exit status is 1 if a target is
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
@@ -28,9 +26,8 @@ from loadtests.harness.children import ChildError, Installation
 from loadtests.harness.front import dsn_of
 from loadtests.harness.memory import MemoryMeter
 from loadtests.options import count
-from loadtests.reports.publish import NoMarksError, check_marks, insert
+from loadtests.reports.command import measure, parser
 from loadtests.reports.text import measured_on, table
-from stanchion import StanchionError
 from stanchion.inputs import BacktestChange
 from stanchion.records import Backtest, BacktestScope
 
@@ -206,24 +203,9 @@ def _say(words: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run it; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m loadtests.backtests", description=__doc__)
-    parser.add_argument("--decisions", type=count, default=DECISIONS, help=f"[{DECISIONS}]")
-    parser.add_argument("--into", type=Path, metavar="FILE", help="put the report between its marks there")
-    options = parser.parse_args(arguments)
-    try:
-        if options.into is not None:
-            check_marks(options.into, [MARK])
-        with TemporaryDirectory(prefix="stanchion-backtests-") as folder:
-            report, faults = asyncio.run(run(Path(folder), options.decisions))
-    except (ChildError, StanchionError, NoMarksError) as failure:
-        print(f"loadtests.backtests: {failure}", file=sys.stderr)
-        return 1
-    print(report)
-    if options.into is not None:
-        insert(options.into, MARK, report)
-    for fault in faults:
-        print(f"loadtests.backtests: {fault}", file=sys.stderr)
-    return 1 if faults else 0
+    options = parser(MARK, __doc__)
+    options.add_argument("--decisions", type=count, default=DECISIONS, help=f"[{DECISIONS}]")
+    return measure(MARK, options, arguments, lambda folder, given: run(folder, given.decisions))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,11 @@ The exit status is 1 if a number is wrong or a process needs more memory than ``
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import resource
 import sys
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -29,9 +27,9 @@ from loadtests.harness.front import dsn_of
 from loadtests.harness.memory import MemoryMeter
 from loadtests.harness.settled import Settled, settled
 from loadtests.options import count
-from loadtests.reports.publish import NoMarksError, check_marks, insert
+from loadtests.reports.command import measure, parser
 from loadtests.reports.text import measured_on, table
-from stanchion import Client, StanchionError
+from stanchion import Client
 
 ROWS: Final = 10_000_000
 KINDS: Final = ("transactions", "ledger_entries")
@@ -154,27 +152,16 @@ def _say(words: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run it; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m loadtests.exports", description=__doc__)
-    parser.add_argument("--rows", type=count, default=ROWS, help=f"transactions [{ROWS}]")
-    parser.add_argument("--kinds", default=",".join(KINDS), metavar="KIND,…", help="[%(default)s]")
-    parser.add_argument("--format", choices=("csv", "jsonl"), default="csv", help="[csv]")
-    parser.add_argument("--into", type=Path, metavar="FILE", help="put the report between its marks there")
-    options = parser.parse_args(arguments)
-    try:
-        if options.into is not None:
-            check_marks(options.into, [MARK])
-        with TemporaryDirectory(prefix="stanchion-exports-") as folder:
-            kinds = options.kinds.split(",")
-            report, faults = asyncio.run(run(Path(folder), options.rows, kinds, options.format))
-    except (ChildError, StanchionError, NoMarksError) as failure:
-        print(f"loadtests.exports: {failure}", file=sys.stderr)
-        return 1
-    print(report)
-    if options.into is not None and not faults:
-        insert(options.into, MARK, report)
-    for fault in faults:
-        print(f"loadtests.exports: {fault}", file=sys.stderr)
-    return 1 if faults else 0
+    options = parser(MARK, __doc__)
+    options.add_argument("--rows", type=count, default=ROWS, help=f"transactions [{ROWS}]")
+    options.add_argument("--kinds", default=",".join(KINDS), metavar="KIND,…", help="[%(default)s]")
+    options.add_argument("--format", choices=("csv", "jsonl"), default="csv", help="[csv]")
+    return measure(
+        MARK,
+        options,
+        arguments,
+        lambda folder, given: run(folder, given.rows, given.kinds.split(","), given.format),
+    )
 
 
 if __name__ == "__main__":

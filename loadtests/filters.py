@@ -10,14 +10,11 @@ The test `tests/api/transactions/test_filters.py` shows the rows and buffers tha
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import asyncpg
@@ -30,7 +27,7 @@ from loadtests.harness.children import ChildError, Installation
 from loadtests.harness.explained import Plans, Reading, explained
 from loadtests.harness.front import dsn_of
 from loadtests.options import count
-from loadtests.reports.publish import NoMarksError, check_marks, insert
+from loadtests.reports.command import measure, parser
 from loadtests.reports.text import measured_on, table
 from stanchion import Client, StanchionError
 
@@ -208,24 +205,9 @@ def _say(words: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run it; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m loadtests.filters", description=__doc__)
-    parser.add_argument("--rows", type=count, default=ROWS, help=f"transactions of each tenant [{ROWS}]")
-    parser.add_argument("--into", type=Path, metavar="FILE", help="put the report between its marks there")
-    options = parser.parse_args(arguments)
-    try:
-        if options.into is not None:
-            check_marks(options.into, [MARK])
-        with TemporaryDirectory(prefix="stanchion-filters-") as folder:
-            report, faults = asyncio.run(run(Path(folder), options.rows))
-    except (ChildError, StanchionError, NoMarksError) as failure:
-        print(f"loadtests.filters: {failure}", file=sys.stderr)
-        return 1
-    print(report)
-    if options.into is not None:
-        insert(options.into, MARK, report)
-    for fault in faults:
-        print(f"loadtests.filters: {fault}", file=sys.stderr)
-    return 1 if faults else 0
+    options = parser(MARK, __doc__)
+    options.add_argument("--rows", type=count, default=ROWS, help=f"transactions of each tenant [{ROWS}]")
+    return measure(MARK, options, arguments, lambda folder, given: run(folder, given.rows))
 
 
 if __name__ == "__main__":

@@ -176,16 +176,11 @@ class CardUser(User):
         pace: Callable[[User], float] = constant_throughput(self.environment.parsed_options.per_user)
         return pace(self)
 
-    @task
-    def step(self) -> None:
-        """The next step; the user ends if there are no cards for it."""
+    def next_step(self) -> Step:
+        """What this user does next; the user ends if there are no cards for it."""
         if not self.count:
             raise StopUser
-        self.take(self.sales.next_step())
-
-    def take(self, step: Step) -> None:
-        """Take this step."""
-        raise NotImplementedError
+        return self.sales.next_step()
 
 
 class RestUser(CardUser):
@@ -194,8 +189,10 @@ class RestUser(CardUser):
 
     kind = "rest"
 
-    def take(self, step: Step) -> None:
+    @task
+    def act(self) -> None:
         """A request, and for a spend those that follow it to its decision."""
+        step = self.next_step()
         simulations = self.environment.api.simulations
         try:
             if step in ("spend", "refund"):
@@ -254,8 +251,10 @@ class WireUser(CardUser):
         """Close the connection."""
         self.wire.close()
 
-    def take(self, step: Step) -> None:
+    @task
+    def act(self) -> None:
         """A message and its answer."""
+        step = self.next_step()
         if step in ("spend", "refund"):
             number = self.draw.draw()
             sold = self._timed(

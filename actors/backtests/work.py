@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-import msgspec
 import structlog
 
 from actors.backtests.read_ahead import ReadAhead
 from actors.backtests.reading import HistoryReader, Unit
 from actors.backtests.store import Backtest, BacktestStore, LeaseLostError, Range, open_connection
+from actors.backtests.task import backtest_of
 from actors.settings import Settings
 from engine.backtests.history import History, LeftOutError, MismatchError
 from engine.backtests.order import CommandQueues
@@ -28,7 +28,6 @@ from engine.limits import (
 )
 from engine.replay.programmes import ProgrammeVersions
 
-FUNCTION: Final = "actors.backtests.work:work"
 CARDS_READ: Final = 64
 """Cards whose first commands are read at once."""
 FLIPS_WRITTEN: Final = 500
@@ -39,20 +38,9 @@ KEEP_SECONDS: Final = BACKTEST_LEASE_SECONDS / 5
 _log = structlog.get_logger(__name__)
 
 
-class Work(msgspec.Struct, frozen=True):
-    """The payload of a task."""
-
-    backtest_id: str
-
-
-def payload_of(backtest_id: str) -> bytes:
-    """The payload of a task on a back-test."""
-    return msgspec.json.encode(Work(backtest_id))
-
-
 async def work(settings: Settings, payload: bytes) -> bytes:
     """Work on a back-test. Raises DatabaseUnavailableError."""
-    backtest_id = msgspec.json.decode(payload, type=Work).backtest_id
+    backtest_id = backtest_of(payload)
     database = open_connection(settings.database_dsn)
     store = BacktestStore(database, backtest_id)
     try:

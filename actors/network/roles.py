@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-import msgspec
 import structlog
 
 from actors.essential import start_essential
 from actors.metrics import Figures, Histogram
+from actors.network.acceptance_codec import decode_requests, encode_acceptances
 from actors.network.acquirer_session import AcquirerSession
 from actors.network.authentication_keys import AuthenticationKeys
 from actors.network.auto_clearing import AutoClearing
@@ -44,13 +44,7 @@ from actors.warm_standby import WarmStandby
 from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
-from engine.simulation import Acceptance, SimulationRequest
 
-_decode_requests = msgspec.msgpack.Decoder(list[SimulationRequest]).decode
-_acceptances: msgspec.msgpack.Decoder[list[Acceptance] | None] = msgspec.msgpack.Decoder(
-    list[Acceptance] | None
-)
-_encode = msgspec.msgpack.Encoder().encode
 _log = structlog.get_logger(__name__)
 _RESUME_PAUSE_SECONDS = 1.0
 NETWORK_LOCK = 0x6E65_7477
@@ -219,14 +213,13 @@ class ActiveNetwork:
             self._auto_clearing.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """``accept``: a list of requests (``engine.simulation``). Returns null if the database is
-        unavailable."""
+        """``accept`` (``acceptance_codec``)."""
         if method != "accept":
             raise ValueError(method)
         try:
-            return _encode(await self._network.accept(_decode_requests(payload)))
+            return encode_acceptances(await self._network.accept(decode_requests(payload)))
         except DatabaseUnavailableError:
-            return _encode(None)
+            return encode_acceptances(None)
 
     def figures(self) -> Figures:
         return {
@@ -254,13 +247,3 @@ class ActiveNetwork:
                 await asyncio.sleep(_RESUME_PAUSE_SECONDS)
             else:
                 return
-
-
-def encode_requests(requests: Sequence[SimulationRequest]) -> bytes:
-    """The payload of ``accept``."""
-    return _encode(requests)
-
-
-def decode_acceptances(answer: bytes) -> list[Acceptance] | None:
-    """The answer of ``accept``."""
-    return _acceptances.decode(answer)

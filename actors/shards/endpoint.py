@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import structlog
 
 from actors.clock import Clock
-from actors.egress.client import EgressError, Received
+from actors.egress.answers import EgressError, Received
 from actors.metrics import Labels
 from actors.vault import Vault
 from engine.decision.delegation import EndpointResult, Question, question_body, read_answer

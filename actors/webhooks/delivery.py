@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from actors.egress.client import Received
+from actors.egress.answers import Received
 
 CONNECTION_FAILED: Final = "connection_failed"
 """The error of an attempt whose connection was refused, timed out, had no trusted TLS, or was cut."""

@@ -53,6 +53,7 @@ class DispatcherRole:
         )
 
     async def start(self) -> None:
+        await self._egress.open()
         self._clock_reading.start()
         self.dispatcher.start()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from actors.clock import Clock
-from actors.egress.client import EgressError, Received
+from actors.egress.answers import EgressError, Received
 from actors.vault import VaultError
 from actors.webhooks.delivery import (
     CONNECTION_FAILED,

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from actors.backtests.work import FUNCTION, payload_of
+from actors.backtests.task import FUNCTION, payload_of
 from actors.periodic import PeriodicTask
 from actors.tasks import TaskFailedError, Tasks
 from api.backtests.views import decode_tally

@@ -6,7 +6,7 @@ mode only: in live mode, a caller without a limit of attempts could guess them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import asyncpg
 from fastapi import Query
@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from actors.network.authentication_keys import SEAL
 from actors.network.card_secrets import CardSecrets
-from actors.network.dry_run import DryRunCard, dry_run_command
 from actors.vault import Vault
 from api.cards.dry_run_models import DryRunInput, DryRunView, HeadroomQuery, HeadroomView
 from api.database.pool import fetch_row
@@ -26,8 +25,6 @@ from api.operations.submission import submit
 from api.simulations.inputs import merchant_amount_of
 from engine.commands import Authorize, Evaluate, ReadHeadroom
 from engine.ids import key_of, shard_of
-from engine.iso8583.codec import EncodeError
-from engine.iso8583.elements import ElementError
 from engine.money import HOME_COUNTRY
 from engine.simulation import SpendRequest
 from engine.threeds import Authentication, check_evidence
@@ -60,14 +57,13 @@ async def evaluate_card(card_id: PathId, given: DryRunInput, call: ReadCall) -> 
             "validation-failed",
             errors=[FieldError("/card_id", "not_allowed", "Another card than the path's.")],
         )
-    card = DryRunCard(
-        row["network"],
-        row["exp_year"],
-        row["exp_month"],
+    request = _command(
+        _spend(call, card_id, given),
+        row,
+        given.merchant_id,
         given.cvv2_result or _cvv2_result(call, card_id, row, given),
         given.authentication_result or _authentication_result(call, card_id, row, given),
     )
-    request = _command(_spend(call, card_id, given), card, given.merchant_id)
     command = Evaluate(
         id=request.id,
         command_key=key_of(request.id),
@@ -103,14 +99,13 @@ async def get_card_headroom(
         accepted_ms=call.services.clock.now_ms(),
         entry_mode=query.entry_mode,
     )
-    card = DryRunCard(row["network"], row["exp_year"], row["exp_month"])
     command = ReadHeadroom(
         id=spend.simulation_id,
         command_key=key_of(spend.simulation_id),
         card_id=card_id,
         tenant_id=call.caller.tenant_id,
         live=call.caller.live,
-        request=_command(spend, card, query.merchant_id),
+        request=_command(spend, row, query.merchant_id),
     )
     return await submit(call, command)
 
@@ -157,7 +152,20 @@ def _spend(call: Call, card_id: str, given: DryRunInput) -> SpendRequest:
     )
 
 
-def _command(spend: SpendRequest, card: DryRunCard, merchant_id: str | None) -> Authorize:
+def _command(
+    spend: SpendRequest,
+    row: asyncpg.Record,
+    merchant_id: str | None,
+    cvv2: Literal["absent", "match", "mismatch"] = "absent",
+    authentication: Authentication = "absent",
+) -> Authorize:
+    """The command of a dry run on the card in ``row``, with the results of the checks of secrets."""
+    # Only dry runs need the codecs of ISO 8583: they load at the first one, not with the server.
+    from actors.network.dry_run import DryRunCard, dry_run_command
+    from engine.iso8583.codec import EncodeError
+    from engine.iso8583.elements import ElementError
+
+    card = DryRunCard(row["network"], row["exp_year"], row["exp_month"], cvv2, authentication)
     try:
         return dry_run_command(spend, card, merchant_id)
     except (ElementError, EncodeError):

@@ -4,11 +4,8 @@ assets from the wheel. The links of both pages are relative, so that they work u
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cache
 from importlib.resources import files
-from threading import Lock
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -16,8 +13,8 @@ from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from api.docs.generated import Generated
 from api.docs.openapi import describe
-from api.docs.reference import render
 
 OPENAPI_PATH: Final = "/docs/openapi.json"
 REFERENCE_PATH: Final = "/docs/reference"
@@ -60,35 +57,22 @@ def new_application() -> FastAPI:
 
 
 def add_docs(app: FastAPI) -> None:
-    """Serve the description of the operations of ``app``. It is generated on the first request for it: at the
-    start of a server it would cost two thirds of a second. A thread generates it: on a slow machine, a loop
-    that is blocked for so long would count as frozen."""
-    generating = Lock()
-
-    @cache
-    def described() -> dict[str, Any]:
-        return describe(app)
-
-    @cache
-    def rendered() -> str:
-        return render(openapi())
-
-    def openapi() -> dict[str, Any]:
-        with generating:
-            return described()
+    """Serve the description of the operations of ``app``, and its pages."""
+    document = Generated(lambda: describe(app))
+    page = Generated(lambda: _render(document.get()))
 
     async def description(_request: Request) -> Response:
-        return JSONResponse(await asyncio.to_thread(openapi))
+        return JSONResponse(await document.get_in_thread())
 
     async def reference(_request: Request) -> Response:
-        return HTMLResponse(await asyncio.to_thread(rendered), headers=HEADERS)
+        return HTMLResponse(await page.get_in_thread(), headers=HEADERS)
 
     try_page = _content("try.html")
 
     async def try_out(_request: Request) -> Response:
         return HTMLResponse(try_page, headers=HEADERS)
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = document.get  # type: ignore[method-assign]
     # In place of the framework's route, which generates the description in the loop.
     app.router.routes[:] = [each for each in app.router.routes if getattr(each, "path", "") != OPENAPI_PATH]
     app.add_route(OPENAPI_PATH, description)
@@ -96,6 +80,13 @@ def add_docs(app: FastAPI) -> None:
     app.add_route(TRY_PATH, try_out)
     for name, media_type in STATIC.items():
         app.add_route(f"{STATIC_PATH}/{name}", _static(name, media_type))
+
+
+def _render(document: dict[str, Any]) -> str:
+    # The start of a server needs no templates.
+    from api.docs.reference import render
+
+    return render(document)
 
 
 def _static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:

@@ -152,7 +152,10 @@ async def list_exports(query: Annotated[PageQuery, Query()], call: ReadCall) -> 
 
 @router.get("/v1/exports/{id}", response_model=ExportView, responses=refusals("not-found"))
 async def get_export(export_id: PathId, call: ReadCall) -> Response:
-    """Get an export, with a download address that works for an hour once it is completed."""
+    """Get an export, with a download address that works for an hour once it is completed.
+
+    A download that was cut goes on with `Range: bytes=N-` and the `ETag` of the first answer in `If-Range`.
+    """
     caller = call.caller
     row = await fetch_row(call.services.pool, _FIND, export_id, caller.tenant_id, caller.live)
     if row is None:

@@ -49,9 +49,14 @@ HIDDEN: Final = "?"
 
 
 class Input(Described):
-    """Base of request models: strict types, no unknown members."""
+    """Base of request models: strict types, no unknown members. A model is built at its first use."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def __pydantic_on_complete__(cls) -> None:
+        # FastAPI's validators of a complete model are built at once, as FastAPI expects.
+        cls.model_config["defer_build"] = False
 
 
 class View(Described):

@@ -24,7 +24,7 @@ from api.database.pool import Connection, connected
 from api.http.answers import json_response
 from api.http.fields import Id, InstantInput, parse_instant
 from api.http.problems import Refusal
-from api.http.validation import Input, broken
+from api.http.validation import Input, View, broken
 from api.services import Services
 from engine.ids import first_id_at
 from engine.instant import to_ms
@@ -168,6 +168,7 @@ def page_model(name: str, row: type[BaseModel]) -> type[BaseModel]:
     """The model of a page of ``row``, for the description."""
     return create_model(
         name,
+        __base__=View,
         __doc__="A page, newest first. With filters it may hold fewer rows than `limit`, even none, while "
         "`has_more` is true: go on with `next_cursor`.",
         data=(list[row], ...),  # type: ignore[valid-type]

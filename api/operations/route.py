@@ -19,7 +19,6 @@ import structlog
 from fastapi import APIRouter, Security
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
@@ -28,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 from actors.log import ACT
 from api.access.admission import Admission
 from api.access.permissions import PERMISSIONS, Permission
+from api.http.late_route import LateRoute
 from api.http.problems import Refusal, not_found, problem_response
 from api.http.refusals import Responses, headers, refusals, slugs_of
 from api.http.scope import OPERATION, REQUEST_ID
@@ -77,20 +77,23 @@ def new_router(tag: str) -> APIRouter:
     )
 
 
-class OperationRoute(APIRoute):
+class OperationRoute(LateRoute):
     """One operation, named after its function."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.permission: Permission = PERMISSIONS[endpoint.__name__]
+        super().__init__(path, endpoint, **options)
+        self._beginning = path.partition("{")[0]
+
+    def _build(self, options: dict[str, Any]) -> None:
         model = options.get("response_model")
-        summary, _, about = (inspect.getdoc(endpoint) or "").partition("\n")
+        summary, _, about = (inspect.getdoc(self.endpoint) or "").partition("\n")
         options["summary"] = summary.rstrip(".")
         options["description"] = f"{about.strip()}\n\n{_demands(self.permission)}".strip()
         options["response_description"] = inspect.getdoc(model) if model else "Done; there is no body."
         needed = Security(bearer, scopes=[self.permission.scope])
         options["dependencies"] = [needed, *(options.get("dependencies") or ())]
-        super().__init__(path, endpoint, **options)
-        self._beginning = path.partition("{")[0]
+        super()._build(options)
         self.responses = self._described(self.responses)
 
     @property

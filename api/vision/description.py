@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.docs.generated import Generated
 from api.docs.openapi import API_VERSION, complete
 from api.http.answers import json_response
 from api.vision.routes import TAG, router
@@ -47,10 +48,10 @@ def describe() -> dict[str, Any]:
 
 
 def add_description(app: FastAPI) -> None:
-    """Serve the document, which is built once."""
-    document = describe()
+    """Serve the document."""
+    document = Generated(describe)
 
     async def openapi(_request: Request) -> Response:
-        return json_response(200, document)
+        return json_response(200, await document.get_in_thread())
 
     app.add_route(OPENAPI_PATH, openapi, methods=["GET"])

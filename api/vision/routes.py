@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +18,7 @@ from starlette.responses import Response
 from api.access.shares import Shares
 from api.http.answers import json_response
 from api.http.json_body import media_type, read_body
+from api.http.late_route import LateRoute
 from api.http.problems import Refusal
 from api.http.refusals import Responses, headers, refusals
 from api.http.scope import OPERATION, TENANT
@@ -71,7 +71,7 @@ def _responses(*slugs: str) -> Responses:
     return {200: {"headers": headers("X-Request-Id")}, **refusals(*slugs, *common)}
 
 
-class CaptureRoute(APIRoute):
+class CaptureRoute(LateRoute):
     """An operation of the vision host. It checks the rate limit before FastAPI reads the body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -222,8 +222,6 @@ def export(
     var: Var = None,
 ) -> None:
     """Write transactions, ledger entries, decisions or stand-ins to a file, as a client of `run.json`."""
-    import httpx2
-
     from ops.commands.export import export as write_export
     from ops.commands.progress import progress_bar
     from ops.commands.resend import instant_of
@@ -235,9 +233,7 @@ def export(
     path = output or Path(f"{kind}.{format_}")
     window = {"from_": instant_of(from_, now), "to": instant_of(to or "0s", now)}
     with Client.of_installation(run_file, mode=mode) as client, progress_bar(sys.stderr) as bar:
-        address = json.loads(run_file.read_bytes())["base_url"]
-        with httpx2.Client(base_url=address, timeout=60.0) as http:
-            written = write_export(client, http, kind, format_=format_, path=path, progress=bar, **window)
+        written = write_export(client, kind, format_=format_, path=path, progress=bar, **window)
     print(f"{path}: {written['rows']} rows as of {written['as_of']}")
 
 

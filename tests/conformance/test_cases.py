@@ -19,17 +19,15 @@ import pytest_asyncio
 
 from actors.ids import new_id_beside
 from actors.settings import Settings
-from actors.vault import Vault
 from engine.commands import Expire, Reverse, WireIdentity, reference_of_id, reference_of_message
 from engine.ids import Derived, derive
 from engine.iso8583.identity import AUTHORIZATION, command_key, late_reversal_key
 from engine.iso8583.profiles import SHIPPED
 from engine.replies import Done, WireAnswer
-from ops.audit import audit
-from ops.embedded.ports import free_port
 from tests.conftest import PostgresServer
-from tests.support.api.stack import Installation, installation
+from tests.support.api.stack import Installation
 from tests.support.conformance.acquirer import Acquirer, plain_number
+from tests.support.conformance.audited import audited, own_settings
 from tests.support.conformance.dialects import DIALECTS
 from tests.support.conformance.edges import edges_of
 from tests.support.conformance.peer import Document, Network
@@ -43,23 +41,14 @@ _arns = count(1)
 def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
-    name = "stanchion_test_cases"
-    postgres_server.create(name)
-    yield Settings.load(
-        var_dir=tmp_path_factory.mktemp("cases"),
-        database_url=postgres_server.database(name),
-        iso8583_port=free_port(),
-        auto_clear_seconds=0,
-    )
-    postgres_server.drop(name)
+    with own_settings(postgres_server, tmp_path_factory, "cases") as settings:
+        yield settings
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+    async with audited(module_settings) as started:
         yield started
-    broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
-    assert not broken
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,14 +10,11 @@ import pytest
 import pytest_asyncio
 
 from actors.settings import Settings
-from actors.vault import Vault
 from engine.iso8583.profiles import SHIPPED
-from ops.audit import audit
-from ops.embedded.ports import free_port
 from tests.conftest import PostgresServer
-from tests.support.api.event_schemas import faults_of_all
-from tests.support.api.stack import Installation, installation
+from tests.support.api.stack import Installation
 from tests.support.conformance.acquirer import Acquirer, minor, plain_number
+from tests.support.conformance.audited import audited, own_settings
 from tests.support.conformance.dialects import DIALECTS
 from tests.support.conformance.edges import edges_of
 from tests.support.conformance.peer import Document, Network
@@ -33,24 +30,14 @@ YEN_RATE = "70061300"
 def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
-    name = "stanchion_test_currencies"
-    postgres_server.create(name)
-    yield Settings.load(
-        var_dir=tmp_path_factory.mktemp("currencies"),
-        database_url=postgres_server.database(name),
-        iso8583_port=free_port(),
-        auto_clear_seconds=0,
-    )
-    postgres_server.drop(name)
+    with own_settings(postgres_server, tmp_path_factory, "currencies") as settings:
+        yield settings
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+    async with audited(module_settings) as started:
         yield started
-        assert await faults_of_all(started.services.pool) == []
-    broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
-    assert not broken
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -14,16 +14,13 @@ import pytest
 import pytest_asyncio
 
 from actors.settings import Settings
-from actors.vault import Vault
-from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
-from ops.embedded.ports import free_port
 from tests.conftest import PostgresServer
 from tests.support.api.delegation import activity, declare, money, policy, put_policy
 from tests.support.api.driver import Caller
-from tests.support.api.event_schemas import faults_of_all
-from tests.support.api.stack import Installation, installation
+from tests.support.api.stack import Installation
 from tests.support.conformance.acquirer import Acquirer, plain_number
+from tests.support.conformance.audited import audited, own_settings
 from tests.support.conformance.decision_endpoint import (
     DecisionEndpoint,
     approve,
@@ -53,27 +50,14 @@ _LETTERS = {
 def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
-    name = "stanchion_test_gateway"
-    postgres_server.create(name)
-    yield with_local_egress(
-        Settings.load(
-            var_dir=tmp_path_factory.mktemp("gateway"),
-            database_url=postgres_server.database(name),
-            iso8583_port=free_port(),
-            auto_clear_seconds=0,
-            enable_gateway=True,
-        )
-    )
-    postgres_server.drop(name)
+    with own_settings(postgres_server, tmp_path_factory, "gateway", enable_gateway=True) as settings:
+        yield with_local_egress(settings)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+    async with audited(module_settings) as started:
         yield started
-        assert not await faults_of_all(started.services.pool)
-    broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
-    assert not broken
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -16,15 +16,13 @@ from stripe import WebhookSignature
 
 from actors.settings import Settings
 from actors.shards.endpoint import AnswerCounts
-from actors.vault import Vault
 from engine.iso8583.profiles import SHIPPED
-from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
-from ops.embedded.ports import free_port
 from tests.conftest import PostgresServer
 from tests.support.api.delegation import declare, money, policy, put_policy
 from tests.support.api.driver import Caller
-from tests.support.api.stack import Installation, installation
+from tests.support.api.stack import Installation
+from tests.support.conformance.audited import audited, own_settings
 from tests.support.conformance.decision_endpoint import (
     Behaviour,
     DecisionEndpoint,
@@ -55,25 +53,14 @@ _tenants = count(1)
 def module_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
-    name = "stanchion_test_stand_in"
-    postgres_server.create(name)
-    yield with_local_egress(
-        Settings.load(
-            var_dir=tmp_path_factory.mktemp("stand-in"),
-            database_url=postgres_server.database(name),
-            iso8583_port=free_port(),
-            auto_clear_seconds=0,
-        )
-    )
-    postgres_server.drop(name)
+    with own_settings(postgres_server, tmp_path_factory, "stand_in") as settings:
+        yield with_local_egress(settings)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+    async with audited(module_settings) as started:
         yield started
-    broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
-    assert not broken
 
 
 @pytest_asyncio.fixture(loop_scope="module")

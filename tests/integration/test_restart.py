@@ -36,17 +36,20 @@ async def test_restart_keeps_data_tokens_and_answers(stack: Stack) -> None:
     assert not stack.alive(processes)
     assert not (stack.installation.var_dir / "run.json").exists()
     await stack.assert_books()
-    # Change the card's expiry date while no owner has it in memory.
-    await stack.fetch("UPDATE cards SET exp_year = 2020 WHERE id = $1", expired["id"])
-    # Change the issue in the journal too, because the audit replays the card's life from its issue.
-    await stack.fetch("ALTER TABLE journal_rows DISABLE TRIGGER journal_append_only")
-    await stack.fetch(
-        """UPDATE journal_rows SET command = regexp_replace(command, '"exp_year":[0-9]+', '"exp_year":2020'),
-               reply = regexp_replace(reply, '"exp_year":[0-9]+', '"exp_year":2020')
-           WHERE actor_id = $1 AND seq = 1""",
-        expired["id"],
+    # Change the card's expiry date while no owner has it in memory. Change the issue in the journal too,
+    # because the audit replays the card's life from its issue.
+    await stack.execute(
+        ("UPDATE cards SET exp_year = 2020 WHERE id = $1", expired["id"]),
+        ("ALTER TABLE journal_rows DISABLE TRIGGER journal_append_only",),
+        (
+            """UPDATE journal_rows SET
+                   command = regexp_replace(command, '"exp_year":[0-9]+', '"exp_year":2020'),
+                   reply = regexp_replace(reply, '"exp_year":[0-9]+', '"exp_year":2020')
+               WHERE actor_id = $1 AND seq = 1""",
+            expired["id"],
+        ),
+        ("ALTER TABLE journal_rows ENABLE TRIGGER journal_append_only",),
     )
-    await stack.fetch("ALTER TABLE journal_rows ENABLE TRIGGER journal_append_only")
     stack.start()
 
     assert stack.record["tenants"] == before["tenants"]

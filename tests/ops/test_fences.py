@@ -270,9 +270,11 @@ def spoken(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
 def test_commands_between_backquotes_accept_their_options() -> None:
     named = [(page, rest) for page, rest in spoken(_STANCHION) if "." not in rest.split("(")[0]]
     assert len(named) > 20
+    # Typer makes the parameters of all commands anew at each call, which takes a tenth of a second.
+    stanchion = typer.main.get_command(app)
     for page, rest in named:
         words = shlex.split(re.sub(r"[\[\]]", "", rest))
-        command = typer.main.get_command(app)
+        command = stanchion
         while words and (group := getattr(command, "commands", None)):
             assert words[0] in group, f"{page}: {rest}"
             command = group[words.pop(0)]

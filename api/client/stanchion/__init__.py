@@ -12,6 +12,7 @@ from stanchion.client import AsyncClient, Client
 from stanchion.errors import (
     AuthenticationError,
     ConflictError,
+    ContentError,
     FieldError,
     InvalidRequestError,
     NoAnswerError,
@@ -35,6 +36,7 @@ __all__ = [
     "AuthenticationError",
     "Client",
     "ConflictError",
+    "ContentError",
     "FieldError",
     "InvalidRequestError",
     "Money",

@@ -11,6 +11,7 @@ StanchionError
 │   └── ServerFaultError          500 and above
 ├── NoAnswerError             no usable answer; the request may have had an effect
 ├── NotDecidedError           a simulation was not decided in time
+├── ContentError              the content of an export cannot be received
 └── SignatureError            the signature of a webhook delivery is not valid
 """
 
@@ -100,6 +101,10 @@ class NoAnswerError(StanchionError):
 
 class NotDecidedError(StanchionError):
     """A simulation was not decided within the given time."""
+
+
+class ContentError(StanchionError):
+    """The content of an export does not exist, or differs from the export's."""
 
 
 class SignatureError(StanchionError):

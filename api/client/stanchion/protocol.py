@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import httpx2
 
+from stanchion.content import Content
 from stanchion.errors import AuthenticationError, NoAnswerError, ProblemError, problem_of
 from stanchion.retries import Failure, RetryPolicy
 
@@ -43,6 +44,15 @@ class Send:
 
 
 @dataclass(frozen=True)
+class Receive:
+    """Send the request, and give a body that is content to ``content`` piece by piece, as it is on the wire.
+    Outcome: the response, or the transport error."""
+
+    request: httpx2.Request
+    content: Content
+
+
+@dataclass(frozen=True)
 class Pause:
     """Wait this long."""
 
@@ -55,7 +65,7 @@ class GetToken:
 
 
 T = TypeVar("T")
-Action: TypeAlias = Send | Pause | GetToken
+Action: TypeAlias = Send | Receive | Pause | GetToken
 Actions: TypeAlias = Generator[Action, Any, T]
 
 
@@ -106,6 +116,29 @@ class ClientProtocol:
             # retry is safe.
             self._token_valid_until = 0.0
             return (yield from self._send_authorized(request, repeatable, key))
+
+    def receive(self, address: str, content: Content) -> Actions[None]:
+        """Receive the content at ``address``, which needs no token. A cut download goes on where it ended.
+        The policy for retries limits the attempts in a row that bring no new byte. Raises ProblemError or
+        NoAnswerError."""
+        attempt = 0
+        while not content.is_complete():
+            received = content.received
+            request = self._http.build_request("GET", address, headers=content.headers())
+            outcome: httpx2.Response | httpx2.TransportError = yield Receive(request, content)
+            attempt = 1 if content.received > received else attempt + 1
+            failure: Failure = "no_answer"
+            error: ProblemError | NoAnswerError = NoAnswerError("the download of the content was cut", None)
+            if isinstance(outcome, httpx2.TransportError):
+                failure, error = _failure_of(outcome), _no_answer(request, outcome, None)
+            elif outcome.status_code >= 400:
+                failure = error = problem_of(outcome.status_code, outcome.headers, _json(outcome))
+            elif content.is_complete():
+                return
+            pause = self._retry.pause(attempt, failure, repeatable=True, chance=random.random())
+            if pause is None:
+                raise error
+            yield Pause(pause)
 
     def token(self) -> Actions[str]:
         """A valid token. The transport runs this under a lock, so only one token is requested at a time."""
@@ -170,15 +203,19 @@ def _failure_of(error: httpx2.TransportError) -> Failure:
 def _body_of(response: httpx2.Response, request: httpx2.Request, key: str | None) -> Any:
     if response.status_code < 300 and response.headers.get("content-type", "").startswith("text/csv"):
         return response.text
-    try:
-        body = response.json() if response.content else None
-    except ValueError:
-        body = None
+    body = _json(response)
     if response.status_code >= 400:
         raise problem_of(response.status_code, response.headers, body)
     if response.is_redirect or (body is None and response.content):
         raise NoAnswerError(f"{request.method} {request.url.path}: the answer did not come from the API", key)
     return body
+
+
+def _json(response: httpx2.Response) -> Any:
+    try:
+        return response.json() if response.content else None
+    except ValueError:
+        return None
 
 
 def _no_answer(request: httpx2.Request, error: Exception, key: str | None) -> NoAnswerError:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from stanchion.compat import assert_never
+from stanchion.content import Content
 from stanchion.protocol import (
     Action,
     Actions,
@@ -18,6 +19,7 @@ from stanchion.protocol import (
     Credentials,
     GetToken,
     Pause,
+    Receive,
     Send,
     T,
     first_page,
@@ -78,11 +80,28 @@ class Transport:
                 return result
             outcome = self._perform(action)
 
+    def _receive(self, request: httpx2.Request, content: Content) -> httpx2.Response:
+        response = self._http.send(request, stream=True)
+        try:
+            if content.begin(response):
+                for piece in response.iter_raw():
+                    content.add(piece)
+            else:
+                response.read()
+        finally:
+            response.close()
+        return response
+
     def _perform(self, action: Action) -> Any:
         match action:
             case Send(request):
                 try:
                     return self._http.send(request)
+                except httpx2.TransportError as lost:
+                    return lost
+            case Receive(request, content):
+                try:
+                    return self._receive(request, content)
                 except httpx2.TransportError as lost:
                     return lost
             case Pause(seconds):
@@ -149,11 +168,28 @@ class AsyncTransport:
                 return result
             outcome = await self._perform(action)
 
+    async def _receive(self, request: httpx2.Request, content: Content) -> httpx2.Response:
+        response = await self._http.send(request, stream=True)
+        try:
+            if content.begin(response):
+                async for piece in response.aiter_raw():
+                    content.add(piece)
+            else:
+                await response.aread()
+        finally:
+            await response.aclose()
+        return response
+
     async def _perform(self, action: Action) -> Any:
         match action:
             case Send(request):
                 try:
                     return await self._http.send(request)
+                except httpx2.TransportError as lost:
+                    return lost
+            case Receive(request, content):
+                try:
+                    return await self._receive(request, content)
                 except httpx2.TransportError as lost:
                     return lost
             case Pause(seconds):

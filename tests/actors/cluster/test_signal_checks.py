@@ -13,8 +13,7 @@ import pytest
 from actors.cluster import signal_checks
 from actors.cluster.signal_checks import main_timer, stop_signal_checks
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux shows a thread's system call")
-
+KERNEL_SHOWS_CALLS = sys.platform == "linux"
 WAIT_SECONDS = 60.0
 WAITING = """
 import asyncio, ctypes, os, select, signal, sys, threading
@@ -45,6 +44,10 @@ waits.poll()
 
 
 def test_main_thread_wakes_for_calls_only_and_sigterm_ends_the_process() -> None:
+    """Where the kernel shows a thread's system call; elsewhere there is no timer to find."""
+    if not KERNEL_SHOWS_CALLS:
+        assert main_timer() is None
+        return
     with subprocess.Popen([sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = [process.stdout.readline().strip() for _ in range(3)]

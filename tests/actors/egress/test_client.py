@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.egress.client import Egress, EgressError, Received
+from actors.egress.answers import EgressError, Received
+from actors.egress.client import Egress
 from actors.egress.target import TargetRefusedError
 from engine.limits import EGRESS_CONNECTIONS_PER_TARGET_MAX
 from tests.support.actors.egress.receiver import (

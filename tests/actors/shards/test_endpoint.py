@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.clock import SystemClock
-from actors.egress.client import EgressError, Received
+from actors.egress.answers import EgressError, Received
 from actors.shards.endpoint import SECRET_PURPOSE, DecisionEndpoint
 from actors.vault import Vault
 from engine.decision.delegation import EndpointResult

@@ -10,7 +10,7 @@ import pytest
 from stripe import WebhookSignature
 
 from actors.database import DatabaseUnavailableError
-from actors.egress.client import Received
+from actors.egress.answers import Received
 from actors.ids import new_id
 from actors.outbox.stream import StreamEntry
 from actors.webhooks import attempts, recording

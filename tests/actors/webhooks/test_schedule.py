@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.egress.client import Received
+from actors.egress.answers import Received
 from actors.webhooks.delivery import DeliveryLease, answered, unanswered
 from engine.webhooks.schedule import OFFSETS_SECONDS
 from tests.support.actors.outbox.database import NOW_MS

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from tests.support.api.stack import Installation
-
-_IMPORTED = "import sys, api.app; print(*(name for name in sys.modules if name.startswith('api.console.')))"
-
-
-def test_api_starts_without_the_console() -> None:
-    done = subprocess.run([sys.executable, "-c", _IMPORTED], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["api.console.late"]
 
 
 async def test_paths_of_the_console_are_those_below_it(running: Installation) -> None:

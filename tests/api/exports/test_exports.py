@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 import pytest_asyncio
 
@@ -201,6 +202,40 @@ async def test_large_content_is_stored_in_parts_and_sent_compressed_or_not(
     assert hashlib.sha256(plain.content).hexdigest() == export["sha256"]
     assert plain.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert plain.headers["Content-Disposition"] == f'attachment; filename="transactions-{export["id"]}.csv"'
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+async def test_cut_download_goes_on_from_any_byte(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setattr(writing, "EXPORT_PIECE_BYTES", 64)
+    monkeypatch.setattr(writing, "EXPORT_CHUNK_BYTES", 16)
+    monkeypatch.setattr(content, "EXPORT_PIECE_BYTES", 100)
+    await history(acme)
+    export = await written(running, acme, "transactions")
+
+    async def fetched(**headers: str) -> tuple[httpx2.Response, bytes]:
+        asked = {
+            "Accept-Encoding": encoding,
+            **{name.replace("_", "-"): text for name, text in headers.items()},
+        }
+        async with acme.http.stream("GET", export["download"]["url"], headers=asked) as answer:
+            return answer, b"".join([piece async for piece in answer.aiter_raw()])
+
+    first, whole = await fetched()
+    tag, size = first.headers["ETag"], len(whole)
+    assert (first.status_code, first.headers["Accept-Ranges"]) == (200, "bytes")
+    for begin in (0, 1, 15, 16, 17, size // 2, size - 1):
+        rest, data = await fetched(Range=f"bytes={begin}-", If_Range=tag)
+        assert (rest.status_code, data) == (206, whole[begin:]), begin
+        assert rest.headers["Content-Range"] == f"bytes {begin}-{size - 1}/{size}"
+    for ignored in (
+        {"Range": f"bytes={size}-"},
+        {"Range": "bytes=-5"},
+        {"Range": "bytes=1-", "If_Range": '"x"'},
+    ):
+        answer, data = await fetched(**ignored)
+        assert (answer.status_code, data) == (200, whole), ignored
 
 
 async def test_address_ends_and_cannot_be_changed(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.egress.client import Egress, EgressError, Received
+from actors.egress.answers import EgressError, Received
+from actors.egress.client import Egress
 from actors.egress.receivers import FOLDER, LocalReceivers, permitted
 from actors.egress.target import TargetRefusedError
 from actors.settings import Settings

@@ -177,6 +177,16 @@ class Stack:
             finally:
                 await connection.close(timeout=10)
 
+    async def execute(self, *statements: tuple[str, *tuple[Any, ...]]) -> None:
+        """Execute statements with their arguments, one after the other."""
+        with database(self.settings) as dsn:
+            connection = await asyncpg.connect(dsn)
+            try:
+                for statement, *arguments in statements:
+                    await connection.execute(statement, *arguments)
+            finally:
+                await connection.close(timeout=10)
+
     async def assert_books(self, database_url: str | None = None) -> None:
         """Assert that the audit of its database, or of ``database_url``, finds no broken promise."""
         with database(self.settings.replace(database_url=database_url)) as dsn:

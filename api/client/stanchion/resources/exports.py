@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import BinaryIO, Final
 
 from stanchion import records
-from stanchion.errors import NotDecidedError
+from stanchion.content import Content
+from stanchion.errors import ContentError, NotDecidedError
 from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows, workflow
 from stanchion.protocol import Actions, Pause
 
@@ -55,6 +57,27 @@ class Exports(Resource[AnyTransport]):
                 raise NotDecidedError(f"export {id_} is {export['state']} after {seconds:g} s")
             yield Pause(pause)
             pause = min(POLL_SECONDS_MAX, pause * 1.5)
+
+    @workflow
+    def download(
+        self,
+        id_: str,
+        file: BinaryIO,
+        *,
+        progress: Callable[[int, int], object] = lambda _written, _size: None,
+    ) -> Actions[records.Export]:
+        """Write the content of a completed export to ``file``, a seekable one for bytes, and compare its
+        digest. A download that is cut goes on where it ended. ``progress`` is called with the bytes that are
+        written and with those of the whole content. Raises ContentError."""
+        export = yield from Exports.get.actions(self, id_)
+        address = export["download"]
+        if address is None:
+            raise ContentError(f"export {id_} is {export['state']}")
+        content = Content(file, export["bytes"], progress)
+        yield from self.transport.protocol.receive(address["url"], content)
+        if content.sha256 != export["sha256"]:
+            raise ContentError("the content is not that of the export; repeat the download")
+        return export
 
 
 class SettlementReports(Resource[AnyTransport]):

@@ -39,9 +39,7 @@ async def test_open_message_of_a_lost_connection_is_answered_on_another(card_sec
         entry = entry_of(direction="connect", port=peers.port, connections=2, sign_on="required")
         async with running_link(card_secrets, entry) as harness:
             lost, other = await peers.signed_on(), await peers.signed_on()
-            harness.owners.gate.clear()
-            lost.send(request(1))
-            await until(lambda: harness.owners.submitted)
+            await harness.send_undecided(lost, request(1))
             await lost.close()
             await until(lambda: harness.edge.signed_on < 2)
             harness.owners.gate.set()
@@ -58,9 +56,7 @@ async def test_message_of_the_only_connection_is_answered_to_its_repeat(card_sec
         entry = entry_of(direction="connect", port=peers.port, connections=1, sign_on="required")
         async with running_link(card_secrets, entry) as harness:
             lost = await peers.signed_on()
-            harness.owners.gate.clear()
-            lost.send(request(1))
-            await until(lambda: harness.owners.submitted)
+            await harness.send_undecided(lost, request(1))
             await lost.close()
             await until(lambda: not harness.edge.signed_on)
             harness.owners.gate.set()
@@ -72,10 +68,8 @@ async def test_message_of_the_only_connection_is_answered_to_its_repeat(card_sec
 
 async def test_answer_of_a_listening_link_never_goes_to_another_peer(card_secrets: CardSecrets) -> None:
     async with running_link(card_secrets, entry_of()) as harness, harness.peer() as other:
-        harness.owners.gate.clear()
         lost = await harness.connect()
-        lost.send(request(1))
-        await until(lambda: harness.owners.submitted)
+        await harness.send_undecided(lost, request(1))
         await lost.close()
         await until(lambda: harness.edge.connected == 1)
         harness.owners.gate.set()
@@ -103,9 +97,7 @@ async def test_stop_closes_the_connections_after_their_answers(card_secrets: Car
         entry = entry_of(direction="connect", port=peers.port, connections=1, sign_on="none")
         async with running_link(card_secrets, entry) as harness:
             peer = await peers.accept()
-            harness.owners.gate.clear()
-            peer.send(request(1))
-            await until(lambda: harness.owners.submitted)
+            await harness.send_undecided(peer, request(1))
             stopping = asyncio.create_task(harness.edge.stop())
             harness.owners.gate.set()
             assert (await peer.receive()).fields[39] == "00"
@@ -118,9 +110,7 @@ async def test_signed_off_link_drains_and_connects_again_after_the_sign_on(card_
         entry = entry_of(direction="connect", port=peers.port, connections=1, sign_on="required")
         async with running_link(card_secrets, entry) as harness:
             peer = await peers.signed_on()
-            harness.owners.gate.clear()
-            peer.send(request(1))
-            await until(lambda: harness.owners.submitted)
+            await harness.send_undecided(peer, request(1))
             await harness.edge.sign_off()
             assert await confirm(peer) == SIGN_OFF
             peer.send(request(2))

@@ -115,9 +115,7 @@ async def test_replaced_certificate_is_served_without_a_dropped_message(
     entry = entry_of(tls=authority.tls())
     async with running_link(card_secrets, entry) as harness:
         before = await tls_peer(harness, authority.client("processor.test"))
-        harness.owners.gate.clear()
-        before.send(request(1))
-        await until(lambda: harness.owners.submitted)
+        await harness.send_undecided(before, request(1))
         served = before.writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
         authority.issue("stanchion", "stanchion.test")
         after = await tls_peer(harness, authority.client("processor.test"))
@@ -152,9 +150,7 @@ async def test_handshakes_of_one_address_are_limited(
 async def test_signed_off_listener_drains_and_refuses_connections(card_secrets: CardSecrets) -> None:
     async with running_link(card_secrets, entry_of()) as harness:
         peer = await harness.connect()
-        harness.owners.gate.clear()
-        peer.send(request(1))
-        await until(lambda: harness.owners.submitted)
+        await harness.send_undecided(peer, request(1))
         await harness.edge.sign_off()
         assert await confirm(peer) == SIGN_OFF
         peer.send(request(2))
@@ -176,9 +172,7 @@ async def test_peer_that_does_not_answer_the_sign_off_gets_its_open_answers(
 ) -> None:
     async with running_link(card_secrets, entry_of(), reply_seconds=0.05) as harness:
         silent, busy = await harness.connect(), await harness.connect()
-        harness.owners.gate.clear()
-        busy.send(request(1))
-        await until(lambda: harness.owners.submitted)
+        await harness.send_undecided(busy, request(1))
         await harness.edge.sign_off()
         assert (await silent.receive()).fields[70] == SIGN_OFF
         assert await silent.is_closed()
@@ -207,9 +201,7 @@ async def test_link_can_start_signed_off(card_secrets: CardSecrets) -> None:
 async def test_messages_above_the_quota_of_a_link_get_91(card_secrets: CardSecrets) -> None:
     """Other classes and repeats are accepted, as under overload."""
     async with running_link(card_secrets, entry_of(in_flight=2)) as harness, harness.peer() as peer:
-        harness.owners.gate.clear()
-        peer.send(request(1), request(2))
-        await until(lambda: len(harness.owners.submitted) == 2)
+        await harness.send_undecided(peer, request(1), request(2))
         assert (await peer.ask(request(3))).fields[39] == "91"
         peer.send(request(1, "0101"))
         await until(lambda: len(harness.owners.submitted) == 3)

@@ -126,6 +126,12 @@ class Harness:
         reader, writer = await asyncio.open_connection(*self.address)
         return Peer(reader, writer)
 
+    async def send_undecided(self, peer: Peer, *messages: Message) -> None:
+        """Send requests that the owners get, and decide when ``owners.gate`` is set."""
+        self.owners.gate.clear()
+        peer.send(*messages)
+        await until(lambda: len(self.owners.submitted) == len(messages))
+
     @asynccontextmanager
     async def peer(self) -> AsyncIterator[Peer]:
         """A connection for the duration of the context."""

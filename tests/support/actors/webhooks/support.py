@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from actors.egress.client import EgressError, Received
+from actors.egress.answers import EgressError, Received
 from actors.ids import new_id
 from actors.outbox.stream import StreamEntry, StreamUnavailableError, WakeUp
 from actors.vault import Vault
