@@ -12,9 +12,9 @@ from starlette.requests import Request
 
 from api.access.permissions import Permission, permit
 from api.access.rate_limits import RateLimits
-from api.access.request_shares import Pace, RequestPolicy
-from api.access.shares import Shares
 from api.access.tokens import Caller, Tokens
+from api.fairness.request_policy import Pace, RequestPolicy
+from api.fairness.shares import Shares
 from api.http.scope import SESSION_CALLER, TENANT
 from api.services import Services
 from engine.limits import (

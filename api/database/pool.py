@@ -18,7 +18,7 @@ import asyncpg
 
 from actors.metrics import Histogram
 from actors.primary import PrimaryConnection, accepts_writes, connect
-from api.access.shares import HalfOfTheRest, Shares
+from api.fairness.shares import HalfOfTheRest, Shares
 from api.http.faults import CONNECTION_FAILURES
 from api.http.scope import TENANT
 from engine.limits import (

@@ -6,9 +6,9 @@ import asyncio
 
 from fastapi import FastAPI
 
-from api.access.shares import HalfOfTheRest, Shares
 from api.app import healthz, refuse_as_problems
 from api.docs.landing import VISION_LINKS, add_landing
+from api.fairness.shares import HalfOfTheRest, Shares
 from api.services import Services
 from api.vision.component import IdentityVerification
 from api.vision.description import add_description

@@ -15,7 +15,7 @@ from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access.shares import Shares
+from api.fairness.shares import Shares
 from api.http.answers import json_response
 from api.http.json_body import media_type, read_body
 from api.http.late_route import LateRoute

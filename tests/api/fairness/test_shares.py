@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from api.access.shares import HalfOfTheRest, Shares
+from api.fairness.shares import HalfOfTheRest, Shares
 from api.http.problems import Refusal
 
 

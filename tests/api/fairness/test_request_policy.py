@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from api.access.request_shares import Pace, RequestPolicy
-from api.access.shares import Shares
+from api.fairness.request_policy import Pace, RequestPolicy
+from api.fairness.shares import Shares
 from tests.support.actors.shards.virtual_time import VirtualLoop
 
 pytestmark = pytest.mark.virtual_time

@@ -1,0 +1,1 @@
+"""How an API server divides what it has between tenants."""
