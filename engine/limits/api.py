@@ -43,9 +43,9 @@ REQUESTS_OF_TENANT_MAX: Final = 64
 REQUESTS_OF_TENANT_FEW: Final = 8
 """A tenant with more open requests is slowed down while another tenant sends requests and the server is
 slow."""
-REQUESTS_OF_TENANT_MIN: Final = 0.25
-"""The least capacity that is left to it: one request at a time, and rests of three times its duration."""
-REQUESTS_OF_TENANT_RISE: Final = 0.1
+REQUESTS_OF_TENANT_MIN: Final = 0.125
+"""The least capacity that is left to it: one request at a time, and rests of seven times its duration."""
+REQUESTS_OF_TENANT_RISE: Final = 0.05
 """Rise of this capacity after each ``LOOP_TURNS_SECONDS`` in which the server was not slow."""
 COMPANY_SECONDS: Final = 10.0
 """For so long after its last request a tenant counts as one that sends requests."""

@@ -140,6 +140,8 @@ class WireLoad:
         self._running = False
         if self._pacer is not None:
             await self._pacer
+            # An answer that arrived before the last message may have set it.
+            self._idle.clear()
         if self._open:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), ANSWER_SECONDS_MAX)
