@@ -30,9 +30,10 @@ SHARED_LOOP = pytest.mark.asyncio(loop_scope="session")
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Whether the item is an asynchronous test of this folder."""
+    """Whether the item is an asynchronous test of this folder in real time."""
     ours = item.path.is_relative_to(Path(__file__).parent)
-    return ours and inspect.iscoroutinefunction(getattr(item, "function", None))
+    real = item.get_closest_marker("virtual_time") is None
+    return ours and real and inspect.iscoroutinefunction(getattr(item, "function", None))
 
 
 @pytest.hookimpl(tryfirst=True)

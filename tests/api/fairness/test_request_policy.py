@@ -33,7 +33,7 @@ async def windows(policy: RequestPolicy, number: int, turn_seconds: float = 0.0)
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     for turn in range(number):
-        await asyncio.sleep(PACE.window_seconds)
+        await asyncio.sleep(1.5 * PACE.window_seconds)
         policy.asked("ab"[turn % 2])
         loop.advance(turn_seconds)
         await asyncio.sleep(0)
