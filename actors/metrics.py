@@ -1,8 +1,8 @@
-"""The names of all metrics, and the page for Prometheus with the figures of all processes.
+"""The names of all metrics, and how processes count them.
 
 Processes count in plain integers, and the decision path does not depend on Prometheus. At a scrape each
-process returns its figures by name and the exporter adds a ``process`` label. Labels never hold ids of
-customers' objects.
+process returns its figures by name, and the exporter adds a ``process`` label (``actors.exposition``). Labels
+never hold ids of customers' objects.
 """
 
 from __future__ import annotations
@@ -11,13 +11,8 @@ import os
 import resource
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 
 class Distribution(NamedTuple):
@@ -235,53 +230,3 @@ def process_figures() -> Figures:
         "stanchion_process_cpu_seconds": time.process_time(),
         "stanchion_process_resident_bytes_max": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
-
-
-def exposition(figures: Mapping[str, Figures]) -> bytes:
-    """The figures of all processes, by process name, in the text format of Prometheus."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Merged(figures))
-    return generate_latest(registry)
-
-
-class _Merged(Collector):
-    def __init__(self, figures: Mapping[str, Figures]) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterator[Metric]:
-        for name, (kind, help_) in METRICS.items():
-            labels = ("process", *LABELS.get(name, ()))
-            family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
-            family = _FAMILIES[kind](name, help_, labels=labels)
-            for process, figures in self._figures.items():
-                for values, figure in _series(figures.get(name)):
-                    _add(family, (process, *values), figure)
-            yield family
-
-
-_FAMILIES: Final = {
-    "counter": CounterMetricFamily,
-    "gauge": GaugeMetricFamily,
-    "histogram": HistogramMetricFamily,
-}
-
-
-def _series(figure: Figure | None) -> list[tuple[Labels, float | Distribution]]:
-    if figure is None:
-        return []
-    return list(figure.items()) if isinstance(figure, dict) else [((), figure)]
-
-
-def _add(
-    family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily,
-    labels: Labels,
-    figure: float | Distribution,
-) -> None:
-    if not isinstance(family, HistogramMetricFamily):
-        assert not isinstance(figure, Distribution), family.name
-        family.add_metric(labels, figure)
-        return
-    assert isinstance(figure, Distribution), family.name
-    bounds = [str(float(bound)) for bound in BUCKETS.get(family.name, SECONDS)]
-    cumulative = accumulate(figure.counts)
-    family.add_metric(labels, list(zip((*bounds, "+Inf"), cumulative, strict=True)), figure.total)

@@ -29,7 +29,8 @@ from cryptography.hazmat.primitives.cmac import CMAC
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from actors.settings import MASTER_KEY_BYTES, Settings, parse_master_keys
+from actors.setting_values import MASTER_KEY_BYTES, parse_master_keys
+from actors.settings import Settings
 from engine.iso8583 import mac
 
 DIGEST_BYTES: Final = 32
@@ -73,7 +74,7 @@ class Vault:
         """The vault of this installation: from its ``master_key``, or from the key file in ``var_dir``, which
         is created on first use. Raises ``VaultError`` if the file is missing and ``make`` is false."""
         if settings.master_key is not None:
-            return cls(parse_master_keys(settings.master_key.get_secret_value()))
+            return cls(parse_master_keys(settings.master_key.reveal()))
         return cls(_key_file(settings.var_dir / "keys" / "master.key", make))
 
     @property

@@ -113,7 +113,7 @@ class ApiRole:
         if self._backtests is not None:
             await self._backtests.stop()
         for server in self._servers:
-            server.should_exit = True
+            server.leave()
         await asyncio.gather(*self._serving, return_exceptions=True)
         await self._router.stop()
         await self._egress.close()

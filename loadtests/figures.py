@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -45,6 +46,10 @@ class Samples(msgspec.Struct):
         self.lost += other.lost
         self.round_trips += other.round_trips
         self.calls += other.calls
+
+
+BACKGROUND: Final = "postgres background"
+"""The part of a server's CPU time that checkpoints, vacuums and the log's writer take."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -101,6 +106,8 @@ class Slice(msgspec.Struct, kw_only=True):
     refused: int = 0
     lost: int = 0
     lateness_p99_ms: float | None = None
+    server: str = ""
+    """Names the database server; empty if it has no log that can be read."""
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -146,6 +153,36 @@ def median_slice(slices: Sequence[Slice]) -> Slice:
     }
     figures["tables"] = total_growth(each.tables for each in slices)
     return msgspec.structs.replace(first, **figures)
+
+
+def share_background(slices: Sequence[Slice]) -> list[Slice]:
+    """Divide the CPU time of each server's background processes among its decisions by the log that they
+    wrote.
+
+    Checkpoints and vacuums come long after the decisions that cause them, often in a slice of another system
+    or workload. All windows have the same length.
+    """
+    used: defaultdict[str, float] = defaultdict(float)
+    written: defaultdict[str, float] = defaultdict(float)
+    for each in slices:
+        used[each.server] += each.decisions_per_second * _background_us(each)
+        written[each.server] += each.decisions_per_second * (each.wal_bytes or 0.0)
+    return [
+        _with_background(each, used[each.server] * (each.wal_bytes or 0.0) / written[each.server])
+        if written[each.server]
+        else each
+        for each in slices
+    ]
+
+
+def _background_us(about: Slice) -> float:
+    return about.server_parts_us.get(BACKGROUND, 0.0)
+
+
+def _with_background(about: Slice, background_us: float) -> Slice:
+    parts = about.server_parts_us | ({BACKGROUND: background_us} if background_us else {})
+    server_us = about.server_cpu_us + background_us - _background_us(about)
+    return msgspec.structs.replace(about, server_parts_us=parts, server_cpu_us=server_us)
 
 
 def total_growth(grown: Iterable[Mapping[str, TableGrowth]]) -> dict[str, TableGrowth]:

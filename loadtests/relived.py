@@ -22,7 +22,7 @@ from engine.instant import to_ms
 from engine.programmes.programme import ProgrammeConfig
 from engine.replay.programmes import ProgrammeVersions
 from loadtests.generators.journals import AMOUNT_MINOR_MAX, Card
-from loadtests.holds import CURRENCY, NOW_MS, new_id
+from loadtests.generators.pure import CURRENCY, NOW_MS, new_id
 from loadtests.reports.grown import Point, Series
 
 CAP_MINOR: Final = AMOUNT_MINOR_MAX - 200

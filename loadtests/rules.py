@@ -18,17 +18,19 @@ import msgspec
 
 from engine.authorization.authorizing import decision_inputs
 from engine.authorization.executed import CommandContext
-from engine.cards.account import Account
-from engine.cards.card import Card
-from engine.commands import Authorize, WireIdentity
 from engine.decision.decide import authorize
-from engine.ids import Derived, derive, key_of
-from engine.programmes.programme import ProgrammeConfig
 from engine.rules.evaluate import NO_RULES, LivePast, RuleSet, counted_of, rule_set
 from engine.rules.model import Condition, Rule, Velocity
 from engine.rules.velocity import History
 from loadtests.figures import percentile
-from loadtests.holds import CURRENCY, NOW_MS, new_id
+from loadtests.generators.pure import (
+    NOW_MS,
+    active_card,
+    funded_account,
+    new_id,
+    new_programme,
+    new_sale,
+)
 from loadtests.options import positive
 from loadtests.reports.publish import NoMarksError, check_marks, insert
 from loadtests.reports.text import measured_on, table
@@ -54,15 +56,14 @@ class Variant:
     def __init__(self, name: str, rules: RuleSet = NO_RULES, past_purchases: int = 0) -> None:
         self.name = name
         self.seconds: list[float] = []
-        programme, card_id = new_id(), new_id()
-        config = ProgrammeConfig(id=programme, tenant_id=new_id(), live=False, name="R", currency=CURRENCY)
-        account = _account(card_id, config)
-        self._command = _sale(card_id)
+        card_id, config = new_id(), new_programme()
+        account = funded_account(card_id, config)
+        self._command = new_sale(card_id)
         history = History()
-        past = [counted_of(_sale(card_id), NOW_MS - number) for number in range(past_purchases)]
+        past = [counted_of(new_sale(card_id), NOW_MS - number) for number in range(past_purchases)]
         history.load(rules.velocities, config.timezone, past)
         self._context = CommandContext(
-            _card(card_id, account), account, config, rules=rules, past=LivePast(history, history)
+            active_card(card_id, account), account, config, rules=rules, past=LivePast(history, history)
         )
 
     def step(self) -> None:
@@ -122,58 +123,6 @@ def rule(number: int, when: tuple[Condition, ...]) -> Rule:
         reason="measured",
         state="active",
         created_ms=number,
-    )
-
-
-def _account(card_id: str, config: ProgrammeConfig) -> Account:
-    return Account(
-        id=derive(card_id, Derived.ACCOUNT),
-        tenant_id=config.tenant_id,
-        live=False,
-        programme_id=config.id,
-        currency=CURRENCY,
-        posted_minor=10**12,
-    )
-
-
-def _card(card_id: str, account: Account) -> Card:
-    return Card(
-        id=card_id,
-        tenant_id=account.tenant_id,
-        live=False,
-        programme_id=account.programme_id,
-        card_product_id=new_id(),
-        cardholder_id=new_id(),
-        account_id=account.id,
-        network="visa",
-        currency=CURRENCY,
-        iin="456000",
-        last4="0000",
-        pan_ref="pan",
-        exp_month=12,
-        exp_year=2099,
-        cvk_generation="1",
-        state="active",
-        controls=(),
-        created_ms=NOW_MS,
-    )
-
-
-def _sale(card_id: str) -> Authorize:
-    id_ = new_id()
-    return Authorize(
-        id=id_,
-        command_key=key_of(id_),
-        card_id=card_id,
-        fingerprint=key_of(id_),
-        wire=WireIdentity("00000000001", "000001", "1121100000", "632510000001"),
-        amount_minor=1_000,
-        currency=CURRENCY,
-        mcc="5411",
-        merchant_name="Shop",
-        merchant_country="IE",
-        channel="pos",
-        entry_mode="chip",
     )
 
 

@@ -14,18 +14,15 @@ import msgspec
 
 from actors.backtests.store import Backtest, Range
 from actors.database import DbConnection
-from engine.backtests.entry import Entry
+from engine.backtests.entry import CompactEntry, Entry, JournalEntry
 from engine.backtests.order import CommandQueues
-from engine.decision.compact import (
-    Configuration,
-    StoredRow,
-    configuration_named,
-    expanded,
-    full_command,
-    is_compact,
-)
+from engine.decision.compact import Configuration, StoredRow, configuration_named, is_compact
+from engine.decision.compact_values import KnownConfiguration, known_configuration
 from engine.limits import BACKTEST_ROWS_READ, CONFIGURATIONS_CACHED_MAX
 
+_COMMAND: Final = 6
+_INPUTS: Final = 7
+"""Columns of ``load_commands``; an index costs half as much as a name."""
 ROWS_OF_CARD_MIN: Final = 16
 """Rows of one card that are read at once, at least."""
 
@@ -46,7 +43,7 @@ class HistoryReader:
     def __init__(self, database: DbConnection, backtest: Backtest) -> None:
         self._database = database
         self._backtest = backtest
-        self._configurations: dict[str, Configuration] = {}
+        self._configurations: dict[str, KnownConfiguration] = {}
 
     async def units(self, claimed: Range) -> list[Unit]:
         """The units of a range. A unit with cards of several ranges belongs to the range of the first of
@@ -93,7 +90,7 @@ class HistoryReader:
 
     async def _load_configurations(self, rows: Sequence[Any]) -> None:
         """Read the configurations that compact rows name and that are not known yet."""
-        named = {configuration_named(row["inputs"]) for row in rows if is_compact(row["command"])}
+        named = {configuration_named(row[_INPUTS]) for row in rows if is_compact(row[_COMMAND])}
         missing = named.difference(self._configurations)
         if not missing:
             return
@@ -101,21 +98,19 @@ class HistoryReader:
             self._configurations.clear()
             missing = named
         for row in await self._database.fetch("load_configurations", list(missing)):
-            self._configurations[row["digest"]] = Configuration(*row)
+            self._configurations[row["digest"]] = known_configuration(Configuration(*row))
 
-    def _entry(self, card_id: str, row: Any) -> Entry:
-        """A command with its texts in full. Without its configuration a decision has no inputs, and the
-        back-test fails: it cannot be reproduced."""
+    def _entry(self, card_id: str, row: Any) -> JournalEntry:
+        """A command. Without its configuration a decision has no inputs, and the back-test fails: it cannot
+        be reproduced."""
         _, seq, at_ms, kind, command_key, fingerprint, command, inputs, decision, reply, about = row
         if not is_compact(command):
             return Entry(card_id, seq, at_ms, kind, command, inputs, decision)
         stored = StoredRow(
-            *(card_id, seq, command_key, fingerprint, command, inputs, decision, reply, at_ms, about)
+            card_id, seq, command_key, fingerprint, command, inputs, decision, reply, at_ms, about
         )
-        if configuration_named(inputs) not in self._configurations:
-            return Entry(card_id, seq, at_ms, kind, full_command(stored), None, None)
-        full = expanded(stored, self._configurations.__getitem__)
-        return Entry(card_id, seq, at_ms, kind, full.command, full.inputs, full.decision)
+        configuration = self._configurations.get(configuration_named(inputs))
+        return CompactEntry(card_id, seq, at_ms, kind, stored, configuration)
 
     def _covers(self, card_id: str, product_id: str) -> bool:
         scope = self._backtest.plan.scope
@@ -125,20 +120,20 @@ class HistoryReader:
 
     async def _read(
         self, after: list[tuple[str, int]], least: int = 0
-    ) -> dict[str, tuple[list[Entry], bool]]:
+    ) -> dict[str, tuple[list[JournalEntry], bool]]:
         """The commands of each card after a number, at least ``least``, and whether those are all."""
         limit = max(ROWS_OF_CARD_MIN, BACKTEST_ROWS_READ // max(1, len(after)), least)
         ids, numbers = [id_ for id_, _ in after], [number for _, number in after]
         rows = await self._database.fetch("load_commands", ids, numbers, self._backtest.until_ms, limit)
         await self._load_configurations(rows)
-        found: dict[str, list[Entry]] = {id_: [] for id_ in ids}
+        found: dict[str, list[JournalEntry]] = {id_: [] for id_ in ids}
         for row in rows:
-            id_ = ids[row["number"] - 1]
+            id_ = ids[row[0] - 1]
             found[id_].append(self._entry(id_, row))
         return {id_: _without_gaps(found[id_], number, limit) for id_, number in after}
 
 
-def _without_gaps(entries: list[Entry], after: int, limit: int) -> tuple[list[Entry], bool]:
+def _without_gaps(entries: list[JournalEntry], after: int, limit: int) -> tuple[list[JournalEntry], bool]:
     """The commands up to the first gap, and whether no more follow. A gap is at the end of the window: a new
     owner's clock can be behind that of the owner before."""
     for position, entry in enumerate(entries):

@@ -16,8 +16,9 @@ from actors.backtests.reading import HistoryReader, Unit
 from actors.backtests.store import Backtest, BacktestStore, LeaseLostError, Range, open_connection
 from actors.backtests.task import backtest_of
 from actors.settings import Settings
-from engine.backtests.history import History, LeftOutError, MismatchError
+from engine.backtests.history import History
 from engine.backtests.order import CommandQueues
+from engine.backtests.recorded_run import LeftOutError, MismatchError
 from engine.backtests.tally import Flip, Tally
 from engine.limits import (
     BACKTEST_FLIPS_STORED_MAX,

@@ -178,12 +178,16 @@ class Coordinator:
             self._watch.remove(incarnation)
 
     async def _take_over(self, incarnation: str, reason: Loss) -> None:
+        node = self._watch.node_of(incarnation)
         if not self._watch.remove(incarnation):
             return
         _log.warning("host_lost", incarnation=incarnation, reason=reason)
         self._hosts.end(incarnation)
         self.takeovers += 1
-        await self._ownership.adopt_orphans(self._watch.incarnations)
+        hosts = self._watch.incarnations
+        # The whole node may be lost. Its other hosts would seem to live until their own pings time out.
+        elsewhere = {host for host in hosts if self._watch.node_of(host) != node}
+        await self._ownership.adopt_orphans(hosts, hosts - elsewhere if elsewhere else ())
         await self._refill()
 
     # --- missing hosts ------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ when ``ray`` is imported.
   export cost a quarter of the throughput, and no part of Stanchion reads them.
 - ``ENABLE_WINDOWS_OR_OSX_CLUSTER``: 0 makes Ray listen on the loopback address only. Ray executes code that
   it receives, so no other machine may reach its ports.
+- ``memory_monitor_refresh_ms``: each process's own watchdog checks its memory once a second, too; Ray's
+  default reads the memory of all processes four times as often.
 - ``prestart_worker_first_driver``: Ray would start two unneeded processes, and each start would wait for
   them.
 - ``ENABLE_AUTO_CONNECT``: a call during a restart of Ray must not start another Ray by itself.
@@ -25,6 +27,7 @@ LOCAL: Final = {
     "RAY_task_events_report_interval_ms": "0",
     "RAY_enable_metrics_collection": "0",
     "RAY_event_stats": "0",
+    "RAY_memory_monitor_refresh_ms": "1000",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -13,8 +13,9 @@ from aiohttp import web
 from actors.cluster.metrics_port import MetricsPort
 from actors.cluster.peers import RayPeers
 from actors.cluster.readiness import Check, NotReadyError, not_ready
+from actors.exposition import exposition
 from actors.journal.sizes import read_sizes
-from actors.metrics import Figures, Labels, exposition
+from actors.metrics import Figures, Labels
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.tls import ServerTls
 from engine.limits import READY_SECONDS

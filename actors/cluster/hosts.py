@@ -21,7 +21,7 @@ from actors.cluster.leadership import Leadership
 from actors.cluster.nodes import Nodes, placement_options
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
-from actors.cluster.process_state import is_halted
+from actors.cluster.process_state import KernelState
 from actors.cluster.ray_session import process_names
 from actors.journal.leader_lock import LeaderLock
 from actors.journal.owners import ShardOwners
@@ -56,7 +56,7 @@ class RayHosts:
         self._peers = peers
         self._nodes = Nodes(settings)
         self._ids: dict[str, str] = {}
-        self._identities: dict[str, str] = {}
+        self._states: dict[str, KernelState] = {}
         self._created: set[str] = set()
 
     @property
@@ -115,11 +115,15 @@ class RayHosts:
 
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; raises PeerGoneError when it is dead."""
-        self._identities[incarnation] = await self._peers.ping(incarnation)
+        identity, state = await self._peers.ping(incarnation), self._states.get(incarnation)
+        if state is None or state.identity != identity:
+            self._forget_state(incarnation)
+            self._states[incarnation] = KernelState(identity)
 
     def is_halted(self, incarnation: str) -> bool:
         """Whether the kernel shows the host as stopped or ended; false where it cannot be seen."""
-        return is_halted(self._identities.get(incarnation, ""))
+        state = self._states.get(incarnation)
+        return state is not None and state.is_halted()
 
     async def death(self, incarnation: str) -> None:
         """Raises PeerGoneError as soon as the host is dead."""
@@ -135,6 +139,11 @@ class RayHosts:
 
     def end(self, incarnation: str) -> None:
         """Kill the host without waiting for its end."""
-        self._identities.pop(incarnation, None)
+        self._forget_state(incarnation)
         self._created.discard(incarnation)
         self._peers.kill(incarnation)
+
+    def _forget_state(self, incarnation: str) -> None:
+        state = self._states.pop(incarnation, None)
+        if state is not None:
+            state.close()

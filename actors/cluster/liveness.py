@@ -20,7 +20,7 @@ from engine.limits import (
     ROLE_CHECK_SECONDS,
     ROLE_PING_SECONDS,
     ROLE_SILENCE_SECONDS,
-    STOPPED_CHECKS,
+    STOPPED_CONFIRM_SECONDS,
     WATCHER_LATE_SECONDS,
 )
 
@@ -39,8 +39,8 @@ class ProbePolicy(NamedTuple):
     """Interval between checks of the kernel's process state."""
     late_seconds: float = WATCHER_LATE_SECONDS
     """A watcher that notices a silence this much too late had no processor time itself, and pings again."""
-    stopped_checks: int = STOPPED_CHECKS
-    """Consecutive checks that must find the process stopped or ended before it counts as lost."""
+    confirm_seconds: float = STOPPED_CONFIRM_SECONDS
+    """A process that a check finds stopped or ended counts as lost if it still is after this time."""
 
     def with_doubled_silence(self, times: int) -> ProbePolicy:
         """The same policy with ``silence_seconds`` doubled ``times`` times."""
@@ -115,18 +115,19 @@ async def _wait_silent(ping: Ping, policy: ProbePolicy) -> Loss:
     while True:
         if (lost := await probe(ping, policy)) is not None:
             return lost
-        await _tick(policy.ping_seconds)
+        await tick(policy.ping_seconds)
 
 
 async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy) -> Loss:
-    found_stopped = 0
-    while found_stopped < policy.stopped_checks:
-        await _tick(policy.check_seconds)
-        found_stopped = found_stopped + 1 if is_halted() else 0
-    return "stopped"
+    while True:
+        await tick(policy.check_seconds)
+        if is_halted():
+            await asyncio.sleep(policy.confirm_seconds)
+            if is_halted():
+                return "stopped"
 
 
-async def _tick(seconds: float) -> None:
+async def tick(seconds: float) -> None:
     """Sleep until a multiple of ``seconds``, at least half of it and at most one and a half. Watchers of
     many processes then wake together, which costs one wake-up of this process instead of one for each."""
     remaining = seconds - asyncio.get_running_loop().time() % seconds

@@ -84,12 +84,13 @@ class Ownership:
 
     # --- moving shards ------------------------------------------------------------------------------------
 
-    async def adopt_orphans(self, hosts: Collection[str]) -> None:
+    async def adopt_orphans(self, hosts: Collection[str], doubtful: Collection[str] = ()) -> None:
         """Move shards until each is owned by one of ``hosts``, except those of moves under way, whose movers
         call this afterwards. ``hosts`` may change meanwhile; failed takes are repeated, because takers can
-        die and the journal can be unavailable."""
+        die and the journal can be unavailable. Hosts in ``doubtful`` are asked only if there is no other
+        host, or no other host can take."""
         # A taker that hangs in another move must not delay these shards too.
-        unable = set(self._busy)
+        unable = {*self._busy, *doubtful}
         while hosts and (moves := adopt_orphans(self._resting(), hosts, unable)):
             taken = await asyncio.gather(*(self._give(move) for move in moves))
             # Try the other hosts first; try all again once none of them could take.

@@ -35,6 +35,7 @@ from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
 from actors.cluster.peers import ORIGIN, PARK, PING, RayPeers
 from actors.cluster.process_state import own_identity
+from actors.cluster.serialization import leave_addons_out
 from actors.cluster.signal_checks import stop_signal_checks
 from actors.cluster.tasks import RayTasks
 from actors.cluster.title import set_title, title_of
@@ -52,6 +53,9 @@ CALLS_AT_ONCE: Final = 10_000
 RESTART_ALWAYS: Final = -1
 
 _log = structlog.get_logger(__name__)
+
+# At the import: Ray reads the arguments of the constructor before it calls it.
+leave_addons_out()
 
 
 class GoneMethod:

@@ -6,15 +6,24 @@ itself detects it late: a killed raylet after a quarter of a minute, a killed he
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from actors.cluster.process_state import child_pids, identity_of, is_halted, kill_process
+from actors.cluster.liveness import tick
+from actors.cluster.process_state import (
+    KernelState,
+    child_pids,
+    identity_of,
+    is_halted,
+    kill_process,
+)
 from engine.limits import RAY_CHECK_SECONDS, STOPPED_CHECKS
 
 RAYLET: Final = "raylet"
-"""The parent of all processes that Ray starts."""
+"""The parent of all processes that Ray starts. It starts them in its main thread."""
+COMPLETE_EVERY_CHECKS: Final = 25
+"""Number of checks of which one lists the children of all threads of the raylet, about thirty. The others
+list those of its main thread."""
 
 
 class Server(Protocol):
@@ -35,19 +44,22 @@ class RayServers:
         self._find = find
         self._check_seconds = check_seconds
         self._servers: dict[str, Server] = {}
-        self._identities: dict[str, str] = {}
+        self._states: dict[str, KernelState] = {}
         self._found_halted: dict[str, int] = {}
         self._processes: set[str] = set()
         self._children: list[int] = []
+        self._checks = 0
         self.missing = ""
         """The name of the first server that was seen ended or stopped; empty before that."""
 
     def learn(self) -> None:
         """Watch the servers that run now."""
         self._servers = dict(self._find())
-        self._identities = {name: identity_of(server.pid) for name, server in self._servers.items()}
+        for state in self._states.values():
+            state.close()
+        self._states = {name: KernelState(identity_of(server.pid)) for name, server in self._servers.items()}
         self._found_halted = dict.fromkeys(self._servers, 0)
-        self._processes, self._children = set(), []
+        self._processes, self._children, self._checks = set(), [], 0
         self.missing = ""
 
     async def lost(self) -> str:
@@ -55,7 +67,7 @@ class RayServers:
         while True:
             if missing := self.check():
                 return missing
-            await asyncio.sleep(self._check_seconds)
+            await tick(self._check_seconds)
 
     def check(self) -> str:
         """Check each server once; returns the name of a lost one, or "". Also notes the processes that Ray
@@ -63,15 +75,17 @@ class RayServers:
         for name, server in self._servers.items():
             if server.poll() is not None:
                 self.missing = self.missing or name
-            halted = is_halted(self._identities[name])
+            halted = self._states[name].is_halted()
             self._found_halted[name] = self._found_halted[name] + 1 if halted else 0
             if self._found_halted[name] >= STOPPED_CHECKS:
                 self.missing = self.missing or name
-        self._note_processes()
+        self._note_processes(complete=self._checks % COMPLETE_EVERY_CHECKS == 0)
+        self._checks += 1
         return self.missing
 
-    def _note_processes(self) -> None:
-        children = child_pids(self._servers[RAYLET].pid) if RAYLET in self._servers else []
+    def _note_processes(self, *, complete: bool) -> None:
+        raylet = self._servers.get(RAYLET)
+        children = [] if raylet is None else child_pids(raylet.pid, of_main_thread=not complete)
         if children and children != self._children:
             # Identities are read after a change only: that costs several times as much as the list.
             self._children = children
@@ -81,10 +95,11 @@ class RayServers:
     def processes(self) -> set[str]:
         """The identities of all processes that this Ray has started."""
         self.check()
+        self._note_processes(complete=True)
         return set(self._processes)
 
     def kill(self) -> None:
         """Kill the servers; a raylet that ends in order would end its processes too."""
         for name, server in self._servers.items():
-            if not kill_process(self._identities[name]):
+            if not kill_process(self._states[name].identity):
                 server.kill()

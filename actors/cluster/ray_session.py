@@ -24,6 +24,7 @@ import structlog
 
 from actors.cluster.environment import ClusterError, prepare, token_file
 from actors.cluster.local_node import without_helpers
+from actors.cluster.serialization import leave_addons_out
 from actors.settings import Settings
 
 OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
@@ -48,6 +49,7 @@ def namespace(settings: Settings) -> str:
 
 def join(settings: Settings) -> None:
     """Start a local Ray, or connect to ``settings.ray_address``. Raises ClusterError."""
+    leave_addons_out()
     if settings.ray_address:
         _join_cluster(settings.ray_address, namespace(settings))
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final
 
@@ -19,7 +19,7 @@ from actors.cluster.liveness import ROLE_PROBES, Loss, ProbePolicy, wait_lost
 from actors.cluster.nodes import placement_options
 from actors.cluster.peers import COORDINATORS, RayPeers
 from actors.cluster.process import RESTART_ALWAYS, launch
-from actors.cluster.process_state import is_halted, kill_process
+from actors.cluster.process_state import KernelState, kill_process
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import PlacedProcess, successor_number, successor_of
 from actors.settings import Settings
@@ -162,12 +162,13 @@ class SupervisedProcess:
         while True:
             name = self.name
             await self._wait_started()
-            lost = await wait_lost(
-                partial(self._peers.ping, name),
-                partial(self._peers.death, name),
-                lambda: is_halted(self.identity),
-                self._probes.with_doubled_silence(self._recent_silence_kills()),
-            )
+            with closing(KernelState(self.identity)) as state:
+                lost = await wait_lost(
+                    partial(self._peers.ping, name),
+                    partial(self._peers.death, name),
+                    state.is_halted,
+                    self._probes.with_doubled_silence(self._recent_silence_kills()),
+                )
             self.serving.clear()
             if self._replacing or name != self.name:
                 continue

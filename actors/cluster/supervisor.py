@@ -75,10 +75,13 @@ class ClusterSupervisor:
         self._restarting = asyncio.Lock()
         self._failed: asyncio.Future[str] | None = None
 
-    async def start(self) -> ListenAddresses:
-        """Start Ray and every process; returns when all processes of this node serve. Processes of other
-        nodes that do not start are retried in the background. Raises ClusterError."""
+    async def join(self) -> None:
+        """Start a local Ray, or join the cluster of the settings. Raises ClusterError."""
         await self._ray.join()
+
+    async def start(self) -> ListenAddresses:
+        """Start every process, after ``join``; returns when all processes of this node serve. Processes of
+        other nodes that do not start are retried in the background. Raises ClusterError."""
         self._failed = asyncio.get_running_loop().create_future()
         nodes = await self._first_nodes()
         running: dict[str, str] = {}

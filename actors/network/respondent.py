@@ -155,6 +155,8 @@ class Respondent:
         self._withheld_seconds = withheld_ms / 1000
         self._open: Deadlines[Exchange] = Deadlines(self._deadline_seconds, self._expire)
         self._open_commands: dict[bytes, OpenCommand] = {}
+        self._looked_up: dict[bytes, list[Exchange]] = {}
+        """Exchanges that wait for the look-up of their card, by digest, in the order of their arrival."""
         self._pending: set[asyncio.Future[Any]] = set()
         """Look-ups and submissions; the event loop itself holds only weak references to them."""
         self._idle = asyncio.Event()
@@ -185,6 +187,11 @@ class Respondent:
         self._open.add(exchange, since)
         self._idle.clear()
         requester.request_started()
+        looked_up = self._looked_up.get(digest)
+        if looked_up is not None:
+            # Also if the card has just been found: a message must not overtake an earlier one of its card.
+            looked_up.append(exchange)
+            return
         card = self._cards.cached(digest)
         if card is not None:
             self._ask_owner(exchange, card)
@@ -192,9 +199,7 @@ class Respondent:
             # Issued numbers have a valid check digit.
             self._refuse_unknown_card(exchange)
         else:
-            task = asyncio.create_task(self._find_card(exchange, digest))
-            self._pending.add(task)
-            task.add_done_callback(self._pending.discard)
+            self._look_up(exchange, digest)
 
     @property
     def open(self) -> int:
@@ -215,16 +220,28 @@ class Respondent:
                 await asyncio.sleep(0)
         await self.late_reversals.stop()
 
-    async def _find_card(self, exchange: Exchange, digest: bytes) -> None:
+    def _look_up(self, exchange: Exchange, digest: bytes) -> None:
+        self._looked_up[digest] = [exchange]
+        task = asyncio.create_task(self._find_card(digest))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def _find_card(self, digest: bytes) -> None:
+        waiting = self._looked_up[digest]
         try:
             card = await self._cards.find(digest)
         except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
-            self._fail(exchange, failure)
+            for exchange in waiting:
+                self._fail(exchange, failure)
             return
-        if card is None:
-            self._refuse_unknown_card(exchange)
-        elif exchange in self._open:
-            self._ask_owner(exchange, card)
+        finally:
+            # Also after a cancellation: no later message may wait for this look-up.
+            del self._looked_up[digest]
+        for exchange in waiting:
+            if card is None:
+                self._refuse_unknown_card(exchange)
+            elif exchange in self._open:
+                self._ask_owner(exchange, card)
 
     def _refuse_unknown_card(self, exchange: Exchange) -> None:
         acquirer_id = _wire(exchange.content).acquirer_id

@@ -5,8 +5,8 @@ Calls that the console makes in process carry the caller of the session instead 
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
@@ -15,19 +15,25 @@ from api.access.rate_limits import RateLimits
 from api.access.tokens import Caller, Tokens
 from api.fairness.request_policy import Pace, RequestPolicy
 from api.fairness.shares import Shares
+from api.fairness.use import USE, Measured
 from api.http.scope import SESSION_CALLER, TENANT
 from api.services import Services
 from engine.limits import (
+    CAPACITY_OF_TENANT_MIN,
+    CAPACITY_OF_TENANT_RISE,
     COMPANY_SECONDS,
     LOOP_TURN_SECONDS_MAX,
     LOOP_TURNS_SECONDS,
+    PLACE_REST_SECONDS_MAX,
+    PLACES_OF_TENANT_MIN,
+    REQUEST_WAIT_SECONDS_MAX,
     REQUESTS_AT_ONCE_MAX,
     REQUESTS_OF_TENANT_FEW,
     REQUESTS_OF_TENANT_MAX,
-    REQUESTS_OF_TENANT_MIN,
-    REQUESTS_OF_TENANT_RISE,
     REQUESTS_WAITING_OF_TENANT_MAX,
 )
+
+T = TypeVar("T")
 
 KYC_WRITES: Final = "kyc:write"
 """The scope whose operations have a rate limit of their own."""
@@ -43,19 +49,28 @@ class Admission:
             Pace(
                 places=REQUESTS_OF_TENANT_MAX,
                 few=REQUESTS_OF_TENANT_FEW,
+                places_min=PLACES_OF_TENANT_MIN,
                 company_seconds=COMPANY_SECONDS,
                 turn_seconds=LOOP_TURN_SECONDS_MAX,
                 window_seconds=LOOP_TURNS_SECONDS,
-                capacity_min=REQUESTS_OF_TENANT_MIN,
-                rise=REQUESTS_OF_TENANT_RISE,
+                capacity_min=CAPACITY_OF_TENANT_MIN,
+                rest_seconds_max=PLACE_REST_SECONDS_MAX,
+                rise=CAPACITY_OF_TENANT_RISE,
             )
         )
-        self._requests = Shares(REQUESTS_AT_ONCE_MAX, policy, waiting=REQUESTS_WAITING_OF_TENANT_MAX)
+        self._requests = Shares(
+            REQUESTS_AT_ONCE_MAX,
+            policy,
+            waiting=REQUESTS_WAITING_OF_TENANT_MAX,
+            wait_seconds=REQUEST_WAIT_SECONDS_MAX,
+        )
 
-    def turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """The turn of an admitted request whose body has arrived: handle it inside. Raises ``Refusal`` 429
-        when too many requests of the tenant wait."""
-        return self._requests.place(caller.tenant_id)
+    async def handle(self, caller: Caller, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Handle an admitted request, whose body has arrived, by ``work`` as soon as it is its turn. Raises
+        ``Refusal`` 429 when too many requests of the tenant wait, or this one has waited too long."""
+        async with self._requests.place(caller.tenant_id) as use:
+            USE.set(use)
+            return await Measured(work(), use)
 
     async def admit(self, request: Request, permission: Permission) -> Caller:
         """The caller, who has ``permission``. Raises ``Refusal`` 401, 429 or 403."""

@@ -158,11 +158,11 @@ class OpenIdProvider:
         methods = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         basic = None
         if self._secret is not None and "client_secret_basic" in methods:
-            basic = httpx2.BasicAuth(self._client_id, self._secret.get_secret_value())
+            basic = httpx2.BasicAuth(self._client_id, self._secret.reveal())
         else:
             form["client_id"] = self._client_id
             if self._secret is not None:
-                form["client_secret"] = self._secret.get_secret_value()
+                form["client_secret"] = self._secret.reveal()
         return await self._fetched("POST", metadata["token_endpoint"], data=form, auth=basic)
 
     async def _claims(

@@ -19,6 +19,7 @@ import asyncpg
 from actors.metrics import Histogram
 from actors.primary import PrimaryConnection, accepts_writes, connect
 from api.fairness.shares import HalfOfTheRest, Shares
+from api.fairness.use import USE
 from api.http.faults import CONNECTION_FAILURES
 from api.http.scope import TENANT
 from engine.limits import (
@@ -119,13 +120,16 @@ async def connected(pool: Pool) -> AsyncIterator[Connection]:
         if isinstance(pool, SharedPool):
             await stack.enter_async_context(pool.shares.place(TENANT.get()))
         connection = await _acquire(pool)
-        POOL_WAIT.observe(time.monotonic() - began)
+        acquired = time.monotonic()
+        POOL_WAIT.observe(acquired - began)
         try:
             yield connection
         except _ENDINGS:
             connection.terminate()
             raise
         finally:
+            if (use := USE.get()) is not None:
+                use.seconds += time.monotonic() - acquired
             await pool.release(connection)
 
 

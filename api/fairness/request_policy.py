@@ -19,7 +19,9 @@ class Pace(msgspec.Struct, frozen=True):
     places: int
     """Requests of one tenant that are handled at once."""
     few: int
-    """A tenant with more open requests is busy."""
+    """A tenant with more open requests is busy. The greatest capacity."""
+    places_min: int
+    """The places that a busy tenant keeps."""
     company_seconds: float
     """A tenant has company while another one has sent a request within this time."""
     turn_seconds: float
@@ -27,7 +29,9 @@ class Pace(msgspec.Struct, frozen=True):
     window_seconds: float
     """The time over which turns are averaged."""
     capacity_min: float
-    """The least capacity of busy tenants; the greatest is ``few``."""
+    """The least capacity of a busy tenant."""
+    rest_seconds_max: float
+    """The longest rest of a place, also after a request that used much."""
     rise: float
     """The rise of the capacity after a window without slow turns."""
 
@@ -35,10 +39,10 @@ class Pace(msgspec.Struct, frozen=True):
 class RequestPolicy:
     """See ``shares.Policy``.
 
-    Busy tenants with company have a ``capacity``. It is the number of their places; below 1, there is one
-    place, which rests so long after each request that it is in use for this part of the time. While a tenant
-    has company, each request measures one turn of the loop. After each window with slow turns the capacity is
-    halved, after any other it rises.
+    A busy tenant with company has a ``capacity``: the seconds for which its requests may use the server in
+    each second. It has as many places, but at least ``places_min``. More places than capacity rest after each
+    request, for so long that together they keep to it. While a tenant has company, each request measures one
+    turn of the loop. After each window with slow turns the capacity is halved, after any other it rises.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -63,12 +67,17 @@ class RequestPolicy:
     def share(self, tenant: str, open_: int, _holders: Collection[str]) -> int:
         if not self._is_slowed(tenant, open_):
             return self._pace.places
-        return max(1, int(self.capacity))
+        return self._places
 
-    def rest(self, tenant: str, open_: int, seconds: float) -> float:
-        if self.capacity >= 1 or not self._is_slowed(tenant, open_):
+    def rest(self, tenant: str, open_: int, used_seconds: float) -> float:
+        if not self._is_slowed(tenant, open_):
             return 0.0
-        return seconds * (1 / self.capacity - 1)
+        rest = used_seconds * max(0.0, self._places / self.capacity - 1)
+        return min(rest, self._pace.rest_seconds_max)
+
+    @property
+    def _places(self) -> int:
+        return max(self._pace.places_min, int(self.capacity))
 
     def _is_slowed(self, tenant: str, open_: int) -> bool:
         return open_ > self._pace.few and self._has_company(tenant)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeAlias
 
+from api.fairness.use import Use
 from api.http.problems import Refusal
 
 Queue: TypeAlias = "deque[asyncio.Future[None]]"
@@ -28,40 +29,48 @@ class Policy(Protocol):
         """The number of places that ``tenant`` may hold. ``open_`` of its requests hold a place or wait for
         one; ``holders`` are the tenants that hold places."""
 
-    def rest(self, tenant: str, open_: int, seconds: float) -> float:
-        """For how long a place stays empty that ``tenant`` has held for ``seconds``."""
+    def rest(self, tenant: str, open_: int, used_seconds: float) -> float:
+        """For how long a place stays empty after a request of ``tenant`` that used the server for
+        ``used_seconds`` (``use.Use``)."""
 
 
 class Shares:
     """Divides ``size`` places. ``reserved`` ones are for the server's own work, whose tenant is ``None``. At
-    most ``waiting`` requests of one tenant may wait."""
+    most ``waiting`` requests of one tenant may wait, each for at most ``wait_seconds``."""
 
-    def __init__(self, size: int, policy: Policy, *, waiting: int, reserved: int = 0) -> None:
-        self._size = size
+    def __init__(
+        self,
+        size: int,
+        policy: Policy,
+        *,
+        waiting: int,
+        wait_seconds: float | None = None,
+        reserved: int = 0,
+    ) -> None:
         self._policy = policy
         self._waiting_max = waiting
+        self._wait_seconds = wait_seconds
         self._reserved = min(reserved, size - 1)
         self._free = size
         self._held: Counter[str | None] = Counter()
         self._waiting: dict[str | None, Queue] = {}
 
     @asynccontextmanager
-    async def place(self, tenant: str | None) -> AsyncIterator[None]:
-        """A place for ``tenant`` during the block. Raises ``Refusal`` 429 when too many of its requests
-        wait."""
+    async def place(self, tenant: str | None) -> AsyncIterator[Use]:
+        """A place for ``tenant`` during the block, which adds to the use that it gets. Raises ``Refusal`` 429
+        when too many of its requests wait, or this one has waited too long."""
         if tenant is not None:
             self._policy.asked(tenant)
         await self._take(tenant)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        use = Use()
         try:
-            yield
+            yield use
         finally:
-            rest = (
-                0.0 if tenant is None else self._policy.rest(tenant, self._open(tenant), loop.time() - began)
-            )
+            rest = 0.0
+            if tenant is not None:
+                rest = self._policy.rest(tenant, self._open(tenant), use.seconds)
             if rest:
-                loop.call_later(rest, self._give_back, tenant)
+                asyncio.get_running_loop().call_later(rest, self._give_back, tenant)
             else:
                 self._give_back(tenant)
 
@@ -70,7 +79,14 @@ class Shares:
             self._grant(tenant)
             return
         if tenant is not None and len(self._waiting.get(tenant, ())) >= self._waiting_max:
-            raise Refusal("rate-limited", headers={"Retry-After": "1"})
+            raise _too_many()
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await self._wait(tenant)
+        except TimeoutError:
+            raise _too_many() from None
+
+    async def _wait(self, tenant: str | None) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(turn)
         try:
@@ -128,6 +144,10 @@ class Shares:
             del self._waiting[tenant]
 
 
+def _too_many() -> Refusal:
+    return Refusal("rate-limited", headers={"Retry-After": "1"})
+
+
 class HalfOfTheRest:
     """The policy of connections: half of ``places`` divided by the number of tenants that hold some, which
     leaves room for further tenants."""
@@ -141,5 +161,5 @@ class HalfOfTheRest:
     def share(self, tenant: str, _open: int, holders: Collection[str]) -> int:
         return max(1, self._places // (2 * len({*holders, tenant})))
 
-    def rest(self, _tenant: str, _open: int, _seconds: float) -> float:
+    def rest(self, _tenant: str, _open: int, _used_seconds: float) -> float:
         return 0.0

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.ids import new_id
 from actors.log import TRACE
-from actors.settings import is_path_prefix
+from actors.setting_values import is_path_prefix
 from actors.source_address import Network, is_trusted
 from api.http.counts import CLIENT_GONE, RestCounts
 from api.http.faults import refusal_of

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import socket
+from contextlib import suppress
 from typing import Any, Final
 
 import uvicorn
@@ -14,10 +16,12 @@ from actors.tls import ServerTls, TlsListener
 from api.http.protocol import ProblemProtocol
 
 STOP_SECONDS: Final = 5
+TICK_SECONDS: Final = 1.0
+"""Interval at which the ``Date`` of answers is renewed: it has whole seconds (RFC 9110, section 5.6.7)."""
 
 
 class HttpServer(uvicorn.Server):
-    """Serves one ASGI application on listening sockets: ``await serve([socket])`` until ``should_exit``."""
+    """Serves one ASGI application on listening sockets: ``await serve([socket])`` until ``leave``."""
 
     def __init__(
         self,
@@ -30,6 +34,7 @@ class HttpServer(uvicorn.Server):
         """``base_url``: the documentation host in the ``type`` of problems, if there is one."""
         self._table = table or ConnectionTable(ConnectionLimits())
         self._tls = tls
+        self._leaving = asyncio.Event()
         config = uvicorn.Config(
             app,
             http=functools.partial(ProblemProtocol, self._table, base_url),  # type: ignore[arg-type]
@@ -56,6 +61,18 @@ class HttpServer(uvicorn.Server):
             TlsListener(listener, self._protocol, self._tls, self._table) for listener in sockets or ()
         ]
         self.started = True
+
+    async def main_loop(self) -> None:
+        """Serve until ``leave``. uvicorn's own loop wakes an idle process ten times a second."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._leaving.wait()
+
+    def leave(self) -> None:
+        """Let ``serve`` return after the running requests. Safe to call twice."""
+        self.should_exit = True
+        self._leaving.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and let running requests end."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from http.client import BAD_REQUEST
 from typing import Any, Final
 
@@ -129,8 +130,7 @@ class OperationRoute(LateRoute):
                 self._require_known_query(strict)
             else:
                 await strict.read_body(absent=absent)
-            async with admission.turn(caller):
-                return await _answered(solve, strict)
+            return await admission.handle(caller, partial(_answered, solve, strict))
 
         return handle
 

@@ -6,6 +6,8 @@ costs more time than the rest of such a request.
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -45,6 +47,6 @@ class SpendFastPath:
         caller = await self._admission.admit(request, PERMISSIONS[NAME])
         given = validated(SpendInput, await read_json(request))
         call = Call(self._services, self._quotas, caller)
-        async with self._admission.turn(caller):
-            response = await create_simulated_spend(given, call, self._cards)
+        work = partial(create_simulated_spend, given, call, self._cards)
+        response = await self._admission.handle(caller, work)
         await response(scope, receive, send)

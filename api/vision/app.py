@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import FastAPI
 
 from api.app import healthz, refuse_as_problems
@@ -17,7 +15,7 @@ from api.vision.page import add_page
 from api.vision.reveal import add_reveal
 from api.vision.routes import router
 from api.vision.throttle import Throttle
-from engine.limits import EVIDENCE_STORED_AT_ONCE, EVIDENCE_UPLOADS_MAX
+from engine.limits import EVIDENCE_UPLOADS_MAX
 
 
 def create_app(services: Services, verification: IdentityVerification | None = None) -> FastAPI:
@@ -30,7 +28,6 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     app.state.verification = verification or InProcessVerification(services)
     app.state.throttle = Throttle(services.settings.trusted_proxies)
     app.state.uploads = Shares(EVIDENCE_UPLOADS_MAX, HalfOfTheRest(EVIDENCE_UPLOADS_MAX), waiting=0)
-    app.state.storing = asyncio.Semaphore(EVIDENCE_STORED_AT_ONCE)
     app.router.routes += router.routes
     add_page(app)
     add_reveal(app, services)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from api.vision.component import NO_SESSION, Answer
 from engine.instant import to_datetime, to_ms, to_text
 from engine.kyc.case import DOCUMENT_TYPE
 from engine.kyc.flows import DOCUMENT_TYPES, EVIDENCE
+from engine.limits import EVIDENCE_STORED_AT_ONCE
 
 OVERTAKEN_MAX: Final = 5
 """Attempts at a change when concurrent changes win, for example two pictures sent at once."""
@@ -42,6 +44,7 @@ class InProcessVerification:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._storing = asyncio.Semaphore(EVIDENCE_STORED_AT_ONCE)
 
     async def set_document_type(self, capture_session_token: str, document_type: str) -> Answer:
         async def change(session: Session) -> Answer:
@@ -123,7 +126,8 @@ class InProcessVerification:
 
     async def _take(self, check: Check, values: dict[str, bytes], document_type: str | None) -> Check:
         step = await add_inputs(self._services, check, values, document_type)
-        async with transaction(self._services.pool) as connection:
+        # Not around the evaluation or the wait for a connection: no tenant waits for another one's.
+        async with transaction(self._services.pool) as connection, self._storing:
             return await write(connection, self._services, step)
 
 

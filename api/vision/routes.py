@@ -4,7 +4,6 @@ then the component's own checks.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from inspect import getdoc
 from typing import Annotated, Any, Final
@@ -175,13 +174,11 @@ async def attach_evidence(
     token = request.headers.get(TOKEN_HEADER, "")
     _mapped(await verification.describe(token))
     uploads: Shares = request.app.state.uploads
-    storing: asyncio.Semaphore = request.app.state.storing
     async with uploads.place(TENANT.get() or _UNKNOWN):
         picture = await read_body(request, EVIDENCE_BYTES_MAX, EVIDENCE_RECEIPT_SECONDS)
-        if media_type_of(picture) != announced:
-            raise Refusal("invalid-image")
-        async with storing:
-            return _mapped(await verification.attach(token, name, picture))
+    if media_type_of(picture) != announced:
+        raise Refusal("invalid-image")
+    return _mapped(await verification.attach(token, name, picture))
 
 
 def _mapped(answer: Answer) -> Response:

@@ -35,15 +35,20 @@ def evolve(
     balance_changed = False
     for effect in effects:
         kind = type(effect)
-        if kind in ACCOUNT_CHANGES:
+        change = ACCOUNT_CHANGES.get(kind)
+        if change is not None:
             assert account is not None, "only funded cards have balance effects"
-            ACCOUNT_CHANGES[kind](account, effect)
+            change(account, effect)
             balance_changed = True
-        elif kind in AUTHORIZATION_CHANGES:
+            continue
+        change = CARD_CHANGES.get(kind)
+        if change is not None:
+            change(card, effect)
+            continue
+        change = AUTHORIZATION_CHANGES.get(kind)
+        if change is not None:
             assert original is not None, "only a follow-up changes an authorization"
-            AUTHORIZATION_CHANGES[kind](original, effect)
-        elif kind in CARD_CHANGES:
-            CARD_CHANGES[kind](card, effect)
+            change(original, effect)
     if balance_changed and account is not None:
         account.version += 1
 

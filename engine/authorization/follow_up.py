@@ -8,6 +8,7 @@ own ledger; ``ops/docs/WIRE.md`` lists the cases.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -16,6 +17,9 @@ from engine.authorization.effects import AuthorizationUpdated, Effect, Transferr
 from engine.cards.authorization import Authorization, Closed
 from engine.ids import Derived, derive
 from engine.programmes.programme import ProgrammeConfig
+
+_PROGRAMMES_CACHED: Final = 1_024
+"""Programmes whose settlement accounts are not derived again: every presentment names one."""
 
 MatchResult = Literal["late", "nothing_held", "unknown_original", "matched"]
 """``late``: a presentment found no open hold; ``nothing_held``: there was nothing to release or to correct;
@@ -94,7 +98,12 @@ def transfer(
 
 def settlement_account_id(programme: ProgrammeConfig) -> str:
     """The programme's settlement account, which holds the positions with the networks."""
-    return derive(programme.id, Derived.SETTLEMENT)
+    return _settlement_account_id(programme.id)
+
+
+@lru_cache(maxsize=_PROGRAMMES_CACHED)
+def _settlement_account_id(programme_id: str) -> str:
+    return derive(programme_id, Derived.SETTLEMENT)
 
 
 def updated(

@@ -8,28 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
+from engine.backtests.entry import JournalEntry
 
-from engine.backtests.entry import Entry
-
-_ACCOUNT_VERSION: Final = 18
-"""Index of ``account_version`` in stored inputs, without the number of their layout."""
-_LAYOUTS_MAX: Final = 1_000
-"""The first member of inputs is the number of their layout or, in the first layout, an instant."""
 _NEVER: Final = 2**63
 _CONTINUES: Final = 4
 _LATER: Final = 5
-
-_decode: Final = msgspec.json.Decoder(list[Any]).decode
-
-
-def account_version(inputs: str) -> int:
-    """The account's version in stored inputs of any layout."""
-    values = _decode(inputs)
-    index = _ACCOUNT_VERSION + (values[0] < _LAYOUTS_MAX)
-    return int(values[index]) if len(values) > index else 0
 
 
 class AccountVersion(Protocol):
@@ -44,13 +29,13 @@ class CommandQueues:
     """The next commands of each card of an account, in the order of the journal."""
 
     def __init__(self, card_ids: Iterable[str]) -> None:
-        self._waiting: dict[str, deque[Entry]] = {id_: deque() for id_ in card_ids}
+        self._waiting: dict[str, deque[JournalEntry]] = {id_: deque() for id_ in card_ids}
         self._incomplete = set(self._waiting)
         self._last: dict[str, int] = dict.fromkeys(self._waiting, 0)
         self._seen: dict[str, int] = {}
         """The account's version that the next command of a card saw."""
 
-    def add(self, card_id: str, entries: Sequence[Entry], complete: bool) -> None:
+    def add(self, card_id: str, entries: Sequence[JournalEntry], complete: bool) -> None:
         """Add the next commands of a card; ``complete`` if no more follow."""
         self._waiting[card_id].extend(entries)
         if entries:
@@ -66,7 +51,7 @@ class CommandQueues:
         """The cards whose next command is not known yet."""
         return [id_ for id_ in self._incomplete if not self._waiting[id_]]
 
-    def ready(self, account: AccountVersion) -> Iterator[Entry]:
+    def ready(self, account: AccountVersion) -> Iterator[JournalEntry]:
         """The next commands in order, until the next one of a card is not known yet, or none is left. Give
         each to ``account`` before you take the next one."""
         if len(self._waiting) == 1:
@@ -82,7 +67,7 @@ class CommandQueues:
             self._seen.pop(chosen.card_id, None)
             yield self._waiting[chosen.card_id].popleft()
 
-    def _next_of(self, heads: list[Entry], version: int) -> Entry:
+    def _next_of(self, heads: list[JournalEntry], version: int) -> JournalEntry:
         ranks = [self._rank(head, version) for head in heads]
         # A decision that saw a later version of the account follows the commands that made it.
         present = [(head.at_ms, rank) for head, rank in zip(heads, ranks, strict=True) if rank != _LATER]
@@ -90,29 +75,31 @@ class CommandQueues:
         equal = [head for head, rank in zip(heads, ranks, strict=True) if (head.at_ms, rank) == first]
         return equal[0] if len(equal) == 1 else min(equal, key=self._due)
 
-    def _due(self, head: Entry) -> int:
+    def _due(self, head: JournalEntry) -> int:
         """The version of the account at which ``head`` follows at the latest: the next decision of its card
         in this millisecond saw the version after it."""
         changes = 0
         for entry in self._waiting[head.card_id]:
             if entry.at_ms != head.at_ms:
                 break
-            if entry.inputs is not None:
-                return account_version(entry.inputs) - changes
+            seen = entry.account_version
+            if seen is not None:
+                return seen - changes
             changes += entry.concerns_account
         return _NEVER
 
-    def _rank(self, head: Entry, version: int) -> int:
+    def _rank(self, head: JournalEntry, version: int) -> int:
         """The order in one millisecond: commands that do not concern the account, declines that saw this
         version, approvals that saw it, other changes of the account, replacements, which continue counters,
         and decisions that saw a later version."""
-        if head.inputs is None and head.kind == "create_card":
-            return _CONTINUES if '"continues":' in head.command else 0
-        if head.inputs is None:
-            return 3 if head.concerns_account else 0
+        if head.continues_card:
+            return _CONTINUES
         seen = self._seen.get(head.card_id)
         if seen is None:
-            seen = self._seen[head.card_id] = account_version(head.inputs)
+            seen = head.account_version
+            if seen is None:
+                return 3 if head.concerns_account else 0
+            self._seen[head.card_id] = seen
         if seen > version:
             return _LATER
-        return 1 if head.decision is None or head.decision.startswith('{"decision":"declined"') else 2
+        return 1 if head.declined else 2

@@ -70,12 +70,14 @@ class ChangedRules:
         self.added = rule_set(change.add_rules)
         """The rules that the change adds."""
         self._removed = {*change.remove_rules, *(rule.id for rule in change.add_rules)}
+        self.any = bool(self._removed)
+        """Whether any rule changes."""
         self._sets: dict[tuple[RuleName, ...], RuleSet] = {}
 
     def of(self, recorded: RuleSet, versions: Mapping[RuleName, Rule]) -> RuleSet:
         """The rules instead of ``recorded``, which are among ``versions``; ``recorded`` itself if they are
         the same. Shadow rules take no part."""
-        if not self._removed:
+        if not self.any:
             return recorded
         found = self._sets.get(recorded.versions)
         if found is None:

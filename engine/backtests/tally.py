@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from engine.commands import Authorize
 from engine.decision.decide import Decision
 from engine.limits import BACKTEST_EXAMPLES_MAX
+
+_encode: Final = msgspec.json.Encoder().encode
 
 Direction = Literal["approved_to_declined", "declined_to_approved"]
 
@@ -94,6 +96,33 @@ class Flip(msgspec.Struct, frozen=True, gc=False):
     """The decision under the change, JSON."""
 
 
+def flip_of(
+    command: Authorize, card_id: str, at_ms: int, authorization_id: str, before: Decision, after: Decision
+) -> Flip:
+    """The flip from the recorded decision ``before`` on ``command`` to ``after``."""
+    declined, approved = (after, before) if after.reason is not None else (before, after)
+    return Flip(
+        command.id,
+        authorization_id,
+        card_id,
+        at_ms,
+        "authorization" if authorization_id == command.id else "increment",
+        "approved_to_declined" if declined is after else "declined_to_approved",
+        _deciding_rule(declined),
+        approved.approved_minor,
+        command.currency,
+        command.mcc,
+        before.day,
+        _encode(before).decode(),
+        _encode(after).decode(),
+    )
+
+
+def _deciding_rule(declined: Decision) -> str:
+    """The rule that declined: the last step that failed."""
+    return next((step.rule for step in reversed(declined.trace) if step.outcome == "fail"), "")
+
+
 class Tally(msgspec.Struct, omit_defaults=True):
     """All figures. ``by_*`` split the flips."""
 
@@ -111,6 +140,16 @@ class Tally(msgspec.Struct, omit_defaults=True):
     by_rule: dict[str, Flips] = msgspec.field(default_factory=dict)
     by_mcc: dict[str, Flips] = msgspec.field(default_factory=dict)
     by_day: dict[str, Flips] = msgspec.field(default_factory=dict)
+
+    def count(self, command: Authorize, before: Decision, after: Decision | None) -> None:
+        """Count the decision of both runs on ``command``; ``after`` is ``None`` if the merchant does not send
+        it in the second run."""
+        self.decisions += 1
+        self.before.count(command, before)
+        if after is None:
+            self.after.not_sent += 1
+        else:
+            self.after.count(command, after)
 
     def flip(self, flip: Flip) -> None:
         """Count a flip."""

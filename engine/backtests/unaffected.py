@@ -1,18 +1,21 @@
-"""Decisions that a change certainly leaves as they were, except their traces.
+"""Decisions that a change certainly leaves as they were, except their traces, and presentments of them.
 
-Most decisions are of this kind. A few values show it, and the second run of a back-test then need not make
-the whole decision again.
+Most commands are of this kind. A few values show it, and the second run of a back-test then takes the effects
+of the recorded run.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 
 import msgspec
 
+from engine.authorization.effects import AuthorizationOpened, Effect, HoldPlaced
 from engine.authorization.executed import CommandContext
+from engine.cards.authorization import open_hold
 from engine.cards.card import Card
-from engine.commands import Authorize
+from engine.commands import Advise, Authorize, Present, Reverse
 from engine.controls import PRECEDENCE, Control
 from engine.decision.decide import Decision
 from engine.decision.inputs import Inputs
@@ -85,3 +88,38 @@ def is_approved_alike(
         inputs, day_count=card.day_count, day_amount_minor=card.day_amount_minor
     )
     return control_rules(command, counted, controls, decision.day, []) is None
+
+
+def is_captured_alike(
+    command: Reverse | Present | Advise, recorded: CommandContext, twin: CommandContext
+) -> bool:
+    """Whether ``command`` is a presentment with the same effects in both states, in which it is not applied
+    yet: it clears authorizations with the same amounts and the same open hold. ``False`` also stands for
+    presentments that are hard to tell."""
+    original, other = recorded.original, twin.original
+    if type(command) is not Present or command.kind != "purchase" or original is None:
+        return False
+    if recorded.programme.mode != "managed":
+        return False
+    held, other_held = open_hold(original, recorded.account), open_hold(original, twin.account)
+    return (
+        held is not None
+        and other_held is not None
+        and held.expires_ms == other_held.expires_ms
+        and held.amount_minor == other_held.amount_minor
+        and original == other
+    )
+
+
+def independent(effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    """``effects`` of a new authorization for another state: later changes of one state do not appear in the
+    other."""
+    return tuple([_independent(effect) for effect in effects])
+
+
+def _independent(effect: Effect) -> Effect:
+    if type(effect) is AuthorizationOpened:
+        authorization = copy(effect.authorization)
+        authorization.increments = dict(authorization.increments)
+        return AuthorizationOpened(authorization, effect.held_minor)
+    return HoldPlaced(copy(effect.hold)) if type(effect) is HoldPlaced else effect

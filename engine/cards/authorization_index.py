@@ -66,18 +66,13 @@ class AuthorizationIndex:
 
     def add(self, authorization: Authorization) -> None:
         """Add an authorization that has just been opened, under all its references."""
+        named = self._named
         for reference in references_of(authorization):
-            before = self._named.pop(reference, authorization)
-            self._named[reference] = authorization
-            if not is_network(reference) or before is authorization:
-                continue
-            if isinstance(before, NetworkGroup):
-                before.members.append(authorization)
-                self._named[reference] = before
-            elif before is None:
-                self._named[reference] = NetworkGroup([authorization], complete=True)
-            else:
-                self._named[reference] = NetworkGroup([before, authorization], complete=False)
+            # The newest reference is the last one.
+            before = named.pop(reference, authorization)
+            named[reference] = authorization
+            if before is not authorization and is_network(reference):
+                named[reference] = _joined(before, authorization)
 
     def add_reference(self, reference: str, authorization: Authorization) -> None:
         """Add a reference of ``authorization``: that of a message about it."""
@@ -201,6 +196,16 @@ class AuthorizationIndex:
         own = (reference_of_id(read.id), reference_of_message(read.command_key))
         self._named |= dict.fromkeys(own, read)
         return read
+
+
+def _joined(before: Authorization | NetworkGroup | None, opened: Authorization) -> NetworkGroup:
+    """The group of a network id that had ``before``, with an authorization that has just been opened."""
+    if isinstance(before, NetworkGroup):
+        before.members.append(opened)
+        return before
+    if before is None:
+        return NetworkGroup([opened], complete=True)
+    return NetworkGroup([before, opened], complete=False)
 
 
 def _members(found: Authorization | NetworkGroup | None) -> list[Authorization]:

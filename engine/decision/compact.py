@@ -40,11 +40,11 @@ RULE_NAMES: Final = (
 """Rules by their number in a stored trace."""
 OUTCOMES: Final = ("pass", "fail", "skip")
 _CODES: Final = {
-    (rule, outcome): len(OUTCOMES) * number + place
-    for number, rule in enumerate(RULE_NAMES)
+    outcome: {rule: len(OUTCOMES) * number + place for number, rule in enumerate(RULE_NAMES)}
     for place, outcome in enumerate(OUTCOMES)
 }
-_STEPS: Final = tuple(f'"{rule}","{outcome}"' for rule, outcome in _CODES)
+"""The codes of steps, by outcome and rule."""
+_STEPS: Final = tuple(f'"{rule}","{outcome}"' for rule in RULE_NAMES for outcome in OUTCOMES)
 _DIGEST_BYTES: Final = 12
 _COMMAND_PARTS: Final = (
     ("\x01", ',null,{"expiry":"match","cvv2":"missing"}]'),
@@ -127,7 +127,7 @@ class FullTexts(NamedTuple):
     reply: str
 
 
-class _Further(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Further(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The last optional members of ``Authorize``, in its order."""
 
     mit: bool = False
@@ -152,9 +152,9 @@ def compacted(
 ) -> CompactTexts | None:
     """The compact texts of an authorization that is the command number ``seq`` of its card and was recorded
     at ``now_ms``; ``None`` if it must be stored in full."""
-    if not (_is_plain(command) and _has_plain_inputs(inputs, seq, now_ms) and _is_plain_decision(decision)):
+    if not (_is_plain(command) and has_plain_inputs(inputs, seq, now_ms)):
         return None
-    trace = _compact_trace(decision.trace, decision.day)
+    outcome = outcome_texts(decision, inputs.day, now_ms)
     answer = WireAnswer(
         decision.response_code,
         command.id,
@@ -162,12 +162,18 @@ def compacted(
         decision.approved_minor,
         reason=decision.reason,
     )
-    hold_ms = None if decision.hold_expires_ms is None else decision.hold_expires_ms - now_ms
-    if trace is None or reply != answer or (hold_ms is not None and hold_ms % DAY_MS):
+    if outcome is None or reply != answer:
         return None
     configuration = _configuration_of(inputs)
+    inputs_text = compact_inputs(inputs, configuration.digest)
+    decision_text = _shortened(outcome[0], _DECISION_PARTS)
+    return CompactTexts(_compact_command(command), inputs_text, decision_text, outcome[1], configuration)
+
+
+def compact_inputs(inputs: Inputs, digest: str) -> str:
+    """The compact text of plain ``inputs`` whose configuration has the ``digest``."""
     figures = (
-        configuration.digest,
+        digest,
         inputs.day,
         inputs.day_count,
         inputs.day_amount_minor,
@@ -176,10 +182,20 @@ def compacted(
         inputs.posted_minor,
         inputs.held_minor,
     )
+    return _encode(figures).decode()
+
+
+def outcome_texts(decision: Decision, day_before: str, now_ms: int) -> tuple[str, str] | None:
+    """The compact texts of a decision at ``now_ms``, in which no part is shortened yet, and of its reply;
+    ``None`` if it has none. ``day_before`` is the day of its inputs."""
+    trace = _compact_trace(decision.trace, decision.day) if _is_plain_decision(decision) else None
+    hold_ms = None if decision.hold_expires_ms is None else decision.hold_expires_ms - now_ms
+    if trace is None or (hold_ms is not None and hold_ms % DAY_MS):
+        return None
     outcome = (
         decision.risk_score,
         None if decision.risk_action == "allow" else decision.risk_action,
-        None if decision.day == inputs.day else decision.day,
+        None if decision.day == day_before else decision.day,
         None if hold_ms is None else hold_ms // DAY_MS,
         *trace,
     )
@@ -190,13 +206,7 @@ def compacted(
     )
     if decision.reason is not None:
         answered += (decision.reason,)
-    return CompactTexts(
-        _compact_command(command),
-        _encode(figures).decode(),
-        _shortened(_encode(outcome).decode(), _DECISION_PARTS),
-        _encode(answered).decode(),
-        configuration,
-    )
+    return _encode(outcome).decode(), _encode(answered).decode()
 
 
 def _is_plain(command: Authorize) -> bool:
@@ -208,7 +218,8 @@ def _is_plain(command: Authorize) -> bool:
     )
 
 
-def _has_plain_inputs(inputs: Inputs, seq: int, now_ms: int) -> bool:
+def has_plain_inputs(inputs: Inputs, seq: int, now_ms: int) -> bool:
+    """Whether ``inputs`` have a compact text in the row number ``seq`` that was recorded at ``now_ms``."""
     return (
         inputs.now_ms == now_ms
         and inputs.card_seq == seq - 1
@@ -234,7 +245,7 @@ def _is_plain_decision(decision: Decision) -> bool:
 
 def _compact_command(command: Authorize) -> str:
     wire = command.wire
-    further = _Further(
+    further = Further(
         command.mit,
         command.partial_allowed,
         command.partial_cap_minor,
@@ -272,16 +283,14 @@ def _compact_trace(trace: tuple[TraceStep, ...], day: str) -> list[Any] | None:
     a negative number. ``true`` stands for the day of the decision. ``None`` if a step has no code."""
     steps: list[Any] = []
     for step in trace:
-        code = _CODES.get((step.rule, step.outcome))
+        code = _CODES[step.outcome].get(step.rule)
         if code is None:
             return None
         observed, limit = step.observed, step.limit
-        if observed is None and limit is None:
-            steps.append(code)
+        if limit is None:
+            steps.append(code if observed is None else (code, observed))
         elif observed == limit == "active":
             steps.append(-1 - code)
-        elif limit is None:
-            steps.append((code, observed))
         else:
             steps.append((code, True if observed == day else observed, limit))
     return steps
@@ -384,14 +393,24 @@ def full_command(row: StoredRow) -> str:
 
 def command_values(command: str) -> list[Any]:
     """The values of a compact command."""
-    values: list[Any] = _decode(_lengthened(command, _COMMAND_PARTS))
+    values: list[Any] = _decode(lengthened_command(command))
     return values
+
+
+def lengthened_command(command: str) -> str:
+    """The JSON of a compact command."""
+    return _lengthened(command, _COMMAND_PARTS)
 
 
 def decision_values(decision: str) -> list[Any]:
     """The values of a compact decision."""
-    values: list[Any] = _decode(_lengthened(decision, _DECISION_PARTS))
+    values: list[Any] = _decode(lengthened_decision(decision))
     return values
+
+
+def lengthened_decision(decision: str) -> str:
+    """The JSON of a compact decision."""
+    return _lengthened(decision, _DECISION_PARTS)
 
 
 def _lengthened(text: str, parts: tuple[tuple[str, str], ...]) -> str:

@@ -164,8 +164,9 @@ def _authorization_id(
     command: CardCommand, result: FollowUpResult, original: Authorization | None
 ) -> str | None:
     """The authorization that a follow-up opened, or else the one to which it refers."""
-    if any(isinstance(effect, AuthorizationOpened) for effect in result.effects):
-        return command.id
+    for effect in result.effects:
+        if type(effect) is AuthorizationOpened:
+            return command.id
     return original.id if original else None
 
 

@@ -50,7 +50,6 @@ def replace(command: ReplaceCard, card: Card, now_ms: int) -> Executed:
 def _replacement(command: ReplaceCard, card: Card) -> CreateCard:
     """The issue of the replacement, with all that it continues. Failed checks of the CVV2 belong to the old
     card number and are not continued."""
-    declared = card.declared
     return CreateCard(
         id=command.id,
         command_key=key_of(derive(command.id, Derived.ISSUE)),
@@ -75,13 +74,19 @@ def _replacement(command: ReplaceCard, card: Card) -> CreateCard:
         cardholder_active=False,
         external_ref=command.external_ref,
         metadata=command.metadata,
-        continues=Continuation(
-            card_id=card.id,
-            day=card.day,
-            day_count=card.day_count,
-            day_amount_minor=card.day_amount_minor,
-            declared_minor=None if declared is None else declared.balance_minor,
-            consumed_minor=0 if declared is None else declared.consumed_minor,
-            declared_ms=0 if declared is None else declared.declared_ms,
-        ),
+        continues=continuation_of(card),
+    )
+
+
+def continuation_of(card: Card) -> Continuation:
+    """The counters of ``card`` and its declared balance, with which its replacement begins."""
+    declared = card.declared
+    return Continuation(
+        card_id=card.id,
+        day=card.day,
+        day_count=card.day_count,
+        day_amount_minor=card.day_amount_minor,
+        declared_minor=None if declared is None else declared.balance_minor,
+        consumed_minor=0 if declared is None else declared.consumed_minor,
+        declared_ms=0 if declared is None else declared.declared_ms,
     )

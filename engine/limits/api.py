@@ -43,10 +43,15 @@ REQUESTS_OF_TENANT_MAX: Final = 64
 REQUESTS_OF_TENANT_FEW: Final = 8
 """A tenant with more open requests is slowed down while another tenant sends requests and the server is
 slow."""
-REQUESTS_OF_TENANT_MIN: Final = 0.125
-"""The least capacity that is left to it: one request at a time, and rests of seven times its duration."""
-REQUESTS_OF_TENANT_RISE: Final = 0.05
+CAPACITY_OF_TENANT_MIN: Final = 0.1
+"""The least capacity that is left to it: seconds for which its requests use the server in each second."""
+CAPACITY_OF_TENANT_RISE: Final = 0.05
 """Rise of this capacity after each ``LOOP_TURNS_SECONDS`` in which the server was not slow."""
+PLACES_OF_TENANT_MIN: Final = 4
+"""Requests of a slowed tenant that are handled at once, so that those that only wait are not late."""
+PLACE_REST_SECONDS_MAX: Final = 1.0
+"""The longest rest of a place: other requests of the tenant wait for it, also when the server is not slow any
+more."""
 COMPANY_SECONDS: Final = 10.0
 """For so long after its last request a tenant counts as one that sends requests."""
 LOOP_TURN_SECONDS_MAX: Final = 0.002
@@ -57,6 +62,8 @@ REQUESTS_AT_ONCE_MAX: Final = 256
 """Requests of all tenants that one API server handles at once."""
 REQUESTS_WAITING_OF_TENANT_MAX: Final = 1_024
 """Requests of one tenant that wait for their turn; any further one is refused with 429."""
+REQUEST_WAIT_SECONDS_MAX: Final = 10.0
+"""The longest wait for a turn; then the request is refused with 429, before its client gives up."""
 POOL_WAITING_OF_TENANT_MAX: Final = 1_024
 """Requests of one tenant that wait for a connection; any further one is refused with 429."""
 STATEMENT_MS_MAX: Final = 4_000

@@ -34,7 +34,7 @@ BACKTEST_SECONDS_MAX: Final = 6 * 3_600
 """Longest time of one back-test."""
 BACKTEST_POLL_SECONDS: Final = 1.0
 """Interval at which an API server looks for back-tests to lead."""
-BACKTEST_TASK_SECONDS: Final = 20.0
+BACKTEST_TASK_SECONDS: Final = 30.0
 """Longest time of one task, which then ends so that those of other tenants get their turn."""
 BACKTESTS_AT_ONCE: Final = 4
 """Back-tests that one API server leads."""

@@ -23,8 +23,11 @@ ROLE_SILENCE_SECONDS: Final = 2.0
 alarm costs its clients a restart."""
 ROLE_CHECK_SECONDS: Final = 0.1
 """The same as ``HOST_CHECK_SECONDS`` for every other process."""
+STOPPED_CONFIRM_SECONDS: Final = 0.01
+"""A process that a check finds stopped counts as lost if it still is after this time: a debugger may stop it
+for a moment."""
 STOPPED_CHECKS: Final = 2
-"""Consecutive checks that must find a process stopped or gone before it counts as lost."""
+"""Consecutive checks that must find one of Ray's own processes stopped or gone before it counts as lost."""
 WATCHER_LATE_SECONDS: Final = 0.25
 """A watcher that notices a silence this much too late had no processor time itself, and pings again."""
 ROLE_REPLACED_SECONDS: Final = 5.0
@@ -48,8 +51,9 @@ TABLE_WAIT_SECONDS: Final = 10.0
 """Time that a coordinator keeps a request for a newer routing table."""
 TABLE_SECONDS: Final = 12.0
 """Time that a router waits for a coordinator's routing table before it asks again."""
-RAY_CHECK_SECONDS: Final = 0.25
-"""Interval between checks of the servers of a local Ray."""
+RAY_CHECK_SECONDS: Final = 0.2
+"""Interval between checks of the servers of a local Ray: a multiple of ``ROLE_CHECK_SECONDS``, so that the
+supervisor makes both checks at one wake-up."""
 READY_SECONDS: Final = 1.0
 """Time limit of each part of a readiness check; all parts are checked at once."""
 ROLE_START_SECONDS: Final = 60.0

@@ -54,8 +54,11 @@ class ProgrammeVersions:
 
     def at(self, programme_id: str, at_ms: int) -> ProgrammeConfig:
         """The version in force at ``at_ms``; the first one before its own instant. Raises KeyError."""
+        configs = self._configs[programme_id]
+        if len(configs) == 1:
+            return configs[0]
         index = bisect_right(self._since[programme_id], at_ms) - 1
-        return self._configs[programme_id][max(0, index)]
+        return configs[max(0, index)]
 
     def rules_at(self, programme_id: str, at_ms: int) -> tuple[Rule, ...]:
         """The authorization rules of the programme and its card products at ``at_ms``."""

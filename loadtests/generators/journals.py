@@ -196,6 +196,8 @@ async def fill(dsn: str, card_id: str, decisions: int) -> str:
             await connection.copy_records_to_table("journal_rows", records=rows, columns=COLUMNS)
         for table in ("cards", "card_usage", "journal_rows"):
             await connection.execute(f"VACUUM (ANALYZE) {table}", timeout=3_600)
+        # Otherwise the server writes all these rows during the measurement.
+        await connection.execute("CHECKPOINT", timeout=3_600)
         return str(programme_id)
     finally:
         await connection.close()

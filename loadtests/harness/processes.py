@@ -12,16 +12,26 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from loadtests.figures import BACKGROUND
+
 PROC: Final = Path("/proc")
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Process(NamedTuple):
-    """One process at one instant. ``cpu_seconds`` includes its reaped children."""
+    """One process at one instant."""
 
     pid: int
     parent: int
-    cpu_seconds: float
+    own_seconds: float
+    """CPU time of its threads."""
+    reaped_seconds: float
+    """CPU time of the descendants that have ended and were waited for."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Both."""
+        return self.own_seconds + self.reaped_seconds
 
 
 def read_process(pid: int, proc: Path = PROC) -> Process | None:
@@ -32,7 +42,8 @@ def read_process(pid: int, proc: Path = PROC) -> Process | None:
         return None
     # The command stands in parentheses and may hold anything, parentheses too (proc(5)).
     fields = stat.rpartition(")")[2].split()
-    return Process(pid, int(fields[1]), sum(map(int, fields[11:15])) / TICKS_PER_SECOND)
+    user, system, reaped_user, reaped_system = (int(ticks) / TICKS_PER_SECOND for ticks in fields[11:15])
+    return Process(pid, int(fields[1]), user + system, reaped_user + reaped_system)
 
 
 def tree(root: int, proc: Path = PROC) -> list[Process]:
@@ -90,23 +101,31 @@ class CpuMeter:
         """CPU seconds since ``begin`` by part."""
         parts: dict[str, float] = {}
         members = self._members()
-        used_before = self._used_before({process.pid for process in members})
+        inherited = self._inherited({process.pid for process in members})
         for process in members:
-            used = process.cpu_seconds - used_before.get(process.pid, 0.0)
+            used = self._used(process, inherited.get(process.pid, 0.0))
             label = self._labels.get(process.pid) or part_of(command_line(process.pid, self._proc))
             parts[label] = parts.get(label, 0.0) + used
         return parts
 
-    def _used_before(self, living: Collection[int]) -> dict[int, float]:
-        """CPU seconds at ``begin`` by living process. The share of a process that has ended since then moves
-        to its closest living ancestor, as the kernel's accounting does."""
-        used: dict[int, float] = {}
+    def _used(self, process: Process, inherited: float) -> float:
+        """CPU seconds since ``begin`` of a process and of those that it has reaped. ``inherited``: what these
+        had used before. A parent that ignores SIGCHLD, as Ray's raylet does, gets none of it."""
+        before = self._before.get(process.pid, Process(process.pid, process.parent, 0.0, 0.0))
+        reaped = process.reaped_seconds - before.reaped_seconds - inherited
+        return process.own_seconds - before.own_seconds + max(0.0, reaped)
+
+    def _inherited(self, living: Collection[int]) -> dict[int, float]:
+        """CPU seconds at ``begin`` of processes that have ended since then, by their closest living ancestor:
+        the kernel adds them to what that has reaped."""
+        inherited: dict[int, float] = {}
         for process in self._before.values():
             heir = process
             while heir.pid not in living and heir.parent in self._before:
                 heir = self._before[heir.parent]
-            used[heir.pid] = used.get(heir.pid, 0.0) + process.cpu_seconds
-        return used
+            if heir is not process:
+                inherited[heir.pid] = inherited.get(heir.pid, 0.0) + process.cpu_seconds
+        return inherited
 
     def _members(self) -> list[Process]:
         return [process for root in self._roots for process in tree(root, self._proc)]
@@ -149,7 +168,7 @@ def part_of(command: str) -> str:
 
 _PARTS: Final = (
     ("postgres: stanchion", "postgres backends"),
-    ("postgres", "postgres background"),
+    ("postgres", BACKGROUND),
     ("valkey", "redis"),
     ("redis-server", "redis"),
     ("gcs_server", "ray gcs"),

@@ -156,6 +156,7 @@ def _slice(
         refused=samples.refused,
         lost=samples.lost,
         lateness_p99_ms=percentile(samples.lateness, 0.99) * 1000 if samples.lateness else None,
+        server="" if system.log is None else f"log reader {system.log.pid}",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from loadtests.figures import Ratio, Slice, median_slice, ratio
+from loadtests.figures import Ratio, Slice, median_slice, ratio, share_background
 from loadtests.harness.footprint import Footprint
 from loadtests.harness.systems import BATCHES, OURS, ROW_LOCKS
 from loadtests.reports.resources import at_rest, bytes_of
@@ -95,6 +95,7 @@ class BenchReport(msgspec.Struct, kw_only=True):
 
     def summarise(self) -> None:
         """Fill in ``summary``, ``ratios`` and ``shapes``."""
+        self.slices = share_background(self.slices)
         of: dict[str, dict[str, list[Slice]]] = {}
         for each in self.slices:
             of.setdefault(each.workload, {}).setdefault(each.system, []).append(each)

@@ -27,8 +27,8 @@ import structlog
 
 from ops.audit import Finding, audit
 from ops.chaos.checks import CHECKS, promise_of
-from ops.chaos.cluster import DRILLS
-from ops.chaos.cluster import run as run_cluster
+from ops.chaos.cluster.drills import DRILLS
+from ops.chaos.cluster.drills import run as run_cluster
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.failover import DRILLS as FAILOVERS
 from ops.chaos.failover import run as run_failovers

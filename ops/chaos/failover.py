@@ -18,15 +18,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import asyncpg
 import structlog
 
 from engine.iso8583.respond import approves
 from ops.audit import Finding, audit
+from ops.chaos.environment.base import Environment
 from ops.chaos.environment.postgres_pair import PostgresPair
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
@@ -51,30 +51,19 @@ LEFT_SECONDS_MAX: Final = 30.0
 _UNIT: Final = "s from promotion to the last card's approval"
 
 
-class FailoverRig:
+class FailoverRig(Environment):
     """An async context manager: an installation on a pair of servers, with shoppers. Enter it in the thread
     in which Redis shall live."""
 
     def __init__(self, folder: Path, cards: int, seed: int) -> None:
+        super().__init__()
         self.dice = random.Random(seed)
         self._folder = folder
         self._cards = cards
         self._seed = seed
-        self._stack = AsyncExitStack()
         self.pair = PostgresPair(folder / "servers")
         self.crowd: Crowd
         self.record: dict[str, Any] = {}
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._set_up()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        await self._stack.aclose()
 
     async def _set_up(self) -> None:
         redis = EmbeddedRedis(self._folder / "servers")

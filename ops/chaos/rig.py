@@ -9,11 +9,11 @@ import random
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import asyncpg
@@ -21,6 +21,7 @@ import asyncpg
 from actors.settings import Settings
 from actors.vault import Vault
 from engine.ids import shard_of
+from ops.chaos.environment.base import Environment
 from ops.chaos.environment.clocks import MovedClocks
 from ops.chaos.environment.disk import DiskVolume
 from ops.chaos.environment.processes import descendants, gone, pids_by_role
@@ -58,17 +59,17 @@ ROLES: Final = frozenset(
 HOSTS: Final = 2
 
 
-class Rig:
+class Rig(Environment):
     """An async context manager. Enter it in the thread in which ``postgres`` and ``redis`` shall live: they
     end with it."""
 
     def __init__(self, folder: Path, cards: int, seed: int) -> None:
+        super().__init__()
         self.folder = folder
         self.var_dir = folder / "var"
         self._cards = cards
         self._seed = seed
         self.dice = random.Random(seed)
-        self._stack = AsyncExitStack()
         self.disk = DiskVolume(folder / "servers")
         self.clocks = MovedClocks(folder / "clocks")
         self.postgres = EmbeddedPostgres(folder / "servers")
@@ -93,17 +94,6 @@ class Rig:
         self.card_life: CardLife
         """A cardholder with operations that shoppers never send."""
         self._background: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._set_up()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        await self._stack.aclose()
 
     async def _set_up(self) -> None:
         self.disk.mount()

@@ -22,14 +22,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import asyncpg
 import structlog
 
 from ops.audit import Finding, audit
+from ops.chaos.environment.base import Environment
 from ops.chaos.environment.processes import pids_by_role
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
@@ -85,16 +85,16 @@ class Releases:
         return {"PYTHONPATH": f"{self.link}:{self.link}/api/client", "PYTHONSAFEPATH": "1"}
 
 
-class UpgradeRig:
+class UpgradeRig(Environment):
     """An async context manager: an installation of the release of ``commit``, and its load. Enter it in the
     thread in which PostgreSQL and Redis shall live."""
 
     def __init__(self, folder: Path, commit: str, cards: int, seed: int) -> None:
+        super().__init__()
         self._folder = folder
         self.commit = commit
         self._cards = cards
         self._seed = seed
-        self._stack = AsyncExitStack()
         self.releases = Releases(folder / "releases")
         self.postgres = EmbeddedPostgres(folder / "servers")
         self._redis = EmbeddedRedis(folder / "servers")
@@ -105,17 +105,6 @@ class UpgradeRig:
         self.crowd: Crowd
         self.user: ApiUser
         self.old: Path
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._set_up()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        await self._stack.aclose()
 
     async def _set_up(self) -> None:
         self.old = await asyncio.to_thread(self.releases.unpack, self.commit)

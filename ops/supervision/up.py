@@ -2,8 +2,8 @@
 
 Settings → embedded servers → migrations → demo clients → actors → ``run.json`` → serve until asked to stop.
 Each step waits until the previous one works. On any exit, everything that was started is stopped in reverse
-order. Only the import of the actors runs in parallel with the first steps, because it takes as long as they
-do.
+order. Two steps run beside others, because they take as long: the import of the actors beside the start of
+the servers, and the start of Ray beside the migrations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -81,8 +81,10 @@ class ListenAddresses(Protocol):
 
 
 class ProcessGroup(Protocol):
-    """All Ray processes of an installation. ``stop`` is safe after an interrupted ``start``."""
+    """All Ray processes of an installation. ``join`` starts Ray, then ``start`` the processes. ``stop`` is
+    safe after an interrupted ``join`` or ``start``."""
 
+    async def join(self) -> None: ...
     async def start(self) -> ListenAddresses: ...
     async def stop(self) -> None: ...
     async def wait_failed(self) -> str: ...
@@ -200,9 +202,8 @@ async def _serve(
     """All steps from the migrations on, inside the event loop."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    clients = await _unless(stop, _prepare(settings, vault))
     make_processes = await _unless(stop, asyncio.wrap_future(loading))
-    if clients is None or make_processes is None:
+    if make_processes is None:
         return
     processes = make_processes(settings)
     control = ControlServer(
@@ -213,6 +214,9 @@ async def _serve(
     )
     run_file = settings.var_dir / RUN_FILE
     try:
+        clients = await _unless(stop, _prepare_beside(processes.join(), settings, vault))
+        if clients is None:
+            return
         _print("Starting the actors ...")
         addresses = await _unless(stop, processes.start())
         # Ray replaces signal handlers while it starts.
@@ -246,6 +250,20 @@ async def _restart(settings: Settings, processes: ProcessGroup, report: Callable
     """Restart all processes, after checking that the keys they will read are those of the database."""
     await check_master_key(settings.database_dsn, Vault.from_settings(settings))
     await processes.restart(report)
+
+
+async def _prepare_beside(
+    joining: Coroutine[Any, Any, None], settings: Settings, vault: Vault
+) -> list[ClientCredentials]:
+    """``_prepare`` while Ray starts: both mostly wait for other processes."""
+    joined = asyncio.create_task(joining)
+    try:
+        clients = await _prepare(settings, vault)
+        await joined
+        return clients
+    finally:
+        joined.cancel()
+        await asyncio.gather(joined, return_exceptions=True)
 
 
 async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:

@@ -15,7 +15,7 @@ TABLE = "pg_stat_activity"
 
 
 async def test_health_pages_answer_the_commands_of_the_runbooks(stack: Stack) -> None:
-    usual = f"http://127.0.0.1:{Settings.model_fields['metrics_port'].default}/"
+    usual = f"http://127.0.0.1:{Settings.defaults()['metrics_port']}/"
     port = stack.record["metrics_url"].removesuffix("metrics")
     commands = [span for span in SPANS if span.startswith("curl ")]
     answers = set()

@@ -19,6 +19,7 @@ from loadtests.figures import (
     percentile,
     rate,
     ratio,
+    share_background,
     total_growth,
 )
 
@@ -117,3 +118,32 @@ def test_ratios_need_both_sides_of_each_pair() -> None:
 def test_a_side_without_decisions_gives_an_infinite_ratio() -> None:
     found = ratio([10.0, 40.0], [5.0, 0.0])
     assert (found.low, found.high) == (2.0, math.inf)
+
+
+def with_background(
+    background_us: float, wal_bytes: float, server: str, decisions_per_second: float = 1000.0
+) -> Slice:
+    parts = {"hosts": 60.0, "postgres background": background_us}
+    return slice_of(
+        decisions_per_second,
+        server_cpu_us=60.0 + background_us,
+        server_parts_us=parts,
+        wal_bytes=wal_bytes,
+        server=server,
+    )
+
+
+def test_background_is_divided_by_the_log_that_decisions_wrote() -> None:
+    """A vacuum ran during the second slice. The first one wrote three quarters of the log."""
+    busy = with_background(0.0, 2000.0, "a", decisions_per_second=3000.0)
+    paced = with_background(400.0, 4000.0, "a", decisions_per_second=500.0)
+    elsewhere = with_background(7.0, 2000.0, "b")
+    shared = share_background([busy, paced, elsewhere])
+    assert [each.server_parts_us["postgres background"] for each in shared] == [50.0, 100.0, 7.0]
+    assert [each.server_cpu_us for each in shared] == [110.0, 160.0, 67.0]
+    assert share_background(shared) == shared
+
+
+def test_slice_without_a_log_keeps_its_figures() -> None:
+    plain = slice_of()
+    assert share_background([plain]) == [plain]

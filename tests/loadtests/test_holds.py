@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from loadtests.holds import HOLD_MINOR, PooledAccount, holds_series
+from loadtests.generators.pure import AMOUNT_MINOR
+from loadtests.holds import PooledAccount, holds_series
 
 
 def test_steps_place_and_release_their_hold() -> None:
     pool = PooledAccount(3)
     pool.run(0.01)
     assert pool.seconds
-    assert (len(pool.account.holds), pool.account.held_minor) == (3, 3 * HOLD_MINOR)
+    assert (len(pool.account.holds), pool.account.held_minor) == (3, 3 * AMOUNT_MINOR)
     assert pool.account.version == 2 * len(pool.seconds)
 
 

@@ -55,8 +55,8 @@ def test_version_is_that_of_the_packages() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("HOSTS", "none", "input should be a valid integer, unable to parse string as an integer"),
-        ("LOG_LEVEL", "loud", "input should be 'debug', 'info', 'warning' or 'error'"),
+        ("HOSTS", "none", "must be a whole number from 1 to 256"),
+        ("LOG_LEVEL", "loud", "must be debug, info, warning or error"),
         ("MASTER_KEY", "short", "key 1 must be 32 bytes in base64"),
     ],
 )

@@ -13,7 +13,8 @@ from typing import Final
 
 import pytest
 
-from actors.metrics import BUCKETS, LABELS, METRICS, SECONDS, Figure, Figures, Histogram, exposition
+from actors.exposition import exposition
+from actors.metrics import BUCKETS, LABELS, METRICS, SECONDS, Figure, Figures, Histogram
 from ops.prometheus import __main__ as beside
 
 ROOT: Final = Path(__file__).parents[2]

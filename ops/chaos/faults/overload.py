@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from ops.chaos.environment.processes import cpu_seconds, idle_seconds
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
-from ops.chaos.traffic.flood import FloodPhase, FloodTarget, PhaseResult
+from ops.chaos.traffic.flood import FloodPhase, FloodTarget, PhaseResult, p99
 from ops.chaos.traffic.shoppers import Plastic
 
 ROOT: Final = Path(__file__).parents[3]
@@ -26,8 +27,9 @@ SLOW_CLIENTS: Final = 500
 BYTE_SECONDS: Final = 5.0
 CLOSED_SECONDS_MAX: Final = 15.0
 SLOWER_MAX: Final = 2.0
-PEAK_SECONDS: Final = 4.0
-PEAK_IN_FLIGHT: Final = 1_024
+PEAK: Final = FloodPhase(seconds=4.0, in_flight=1_024)
+PAIRS: Final = 3
+"""One pair of phases varies by a third on a shared machine."""
 OVERLOAD_SECONDS: Final = 4.0
 OVERLOAD: Final = 4
 FLOOD_CARDS: Final = 64
@@ -44,7 +46,7 @@ _WIRE: Final = b"\x00\xa0010"
 async def slow_clients(rig: Rig) -> Outcome:
     """Slow clients, half at the API and half at the edge. Figure: the longest time for which one stayed
     connected."""
-    before = await _p99(rig, 3.0)
+    before = await _p99(rig, 5)
     http, wire = urlsplit(rig.record["base_url"]), rig.record["iso8583"]
     addresses = [(http.hostname or "", http.port or 80), (wire["host"], wire["port"])]
     began = time.monotonic()
@@ -53,7 +55,7 @@ async def slow_clients(rig: Rig) -> Outcome:
         for number in range(SLOW_CLIENTS)
     ]
     await asyncio.sleep(1.0)
-    during = await _p99(rig, 5.0)
+    during = await _p99(rig, 5)
     durations = await asyncio.gather(*clients)
     if len(durations) < SLOW_CLIENTS or time.monotonic() - began < 1.0:
         raise NotInjectedError("the slow clients did not connect")
@@ -89,14 +91,19 @@ async def _hung_up(reader: asyncio.StreamReader) -> None:
             pass
 
 
-async def _p99(rig: Rig, seconds: float) -> float:
-    """The p99 latency of the decisions in the next ``seconds``, in seconds."""
+async def _p99(rig: Rig, seconds: int) -> float:
+    """The p99 latency of the decisions in each of the next ``seconds``: the median of these, in seconds. One
+    pause of the machine changes one of them."""
     began = time.monotonic()
     await asyncio.sleep(seconds)
-    waits = sorted((each.ended or 0.0) - each.began for each in rig.crowd.history.since(began) if each.ended)
-    if not waits:
+    waits: list[list[float]] = [[] for _ in range(seconds + 1)]
+    for each in rig.crowd.history.since(began):
+        if each.ended:
+            waits[min(seconds, int(each.began - began))].append(each.ended - each.began)
+    found = [p99(second) for second in waits if second]
+    if not found:
         raise NotInjectedError("no operation ran during the fault")
-    return waits[min(len(waits) - 1, int(0.99 * len(waits)))]
+    return median(found)
 
 
 class FloodProcess:
@@ -153,54 +160,84 @@ class MeasuredPhase:
         return self.result.approved / max(self.cpu_seconds, 0.01)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A phase of overload between two phases of peak load: the speed of a machine drifts."""
+
+    before: MeasuredPhase
+    flooded: MeasuredPhase
+    after: MeasuredPhase
+    recovery_seconds: float
+
+    @property
+    def part_of_peak(self) -> float:
+        """Approvals per available processor second, as a part of those at the peak."""
+        return 2 * self.flooded.per_cpu_second / (self.before.per_cpu_second + self.after.per_cpu_second)
+
+    @property
+    def offered_per_second(self) -> float:
+        return self.flooded.result.offered / self.flooded.result.seconds
+
+    def show(self) -> None:
+        result = self.flooded.result
+        print(
+            f"[{self.before.per_second:.0f} and {self.after.per_second:.0f}/s at the peak;"
+            f" {self.offered_per_second:.0f}/s offered, {self.flooded.per_second:.0f}/s approved,"
+            f" {result.refused} refused, {result.unanswered} unanswered; p99 of refusals"
+            f" {result.refusal_ms_p99:.0f} ms, of approvals {result.approval_ms_p99:.0f} ms, of the generator"
+            f" {result.lag_ms_p99:.0f} ms]",
+            end=" ",
+        )
+
+
 async def overload(rig: Rig) -> Outcome:
-    """Offer four times the peak load. Figure: approvals per available processor second, as a part of those at
-    the peak."""
+    """Offer four times the peak load, three times. Figure: the median of the parts of the peak."""
     # Separate cards: otherwise a later takeover would read back thousands of open holds on the shoppers'
     # cards.
     async with FloodProcess(rig, await rig.more_plastics(FLOOD_CARDS)) as flooding:
         # Warm up, and create the same backlog of webhook deliveries as the peak phase does: deliveries then
         # use the same processor time in both phases.
-        await flooding.run(FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
-        peak = await _measured(rig, flooding, FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
+        await flooding.run(PEAK)
+        peak = await _measured(rig, flooding, PEAK)
         if peak.per_second < 10:
             raise NotInjectedError("no decision was made at the peak")
-        wanted = OVERLOAD * peak.per_second
-        await flooding.run(FloodPhase(seconds=0.0, prepare=int(1.1 * wanted * OVERLOAD_SECONDS)))
-        flooded = await _measured(
-            rig,
-            flooding,
-            FloodPhase(seconds=OVERLOAD_SECONDS, per_second=wanted, late_seconds=LATE_SECONDS),
-        )
-        began = time.monotonic()
+        pairs: list[Pair] = []
+        highest = 0.0
+        for _ in range(PAIRS):
+            # A peak beside the deliveries of the load before can be a quarter of the highest one.
+            highest = max(highest, peak.per_second)
+            pairs.append(await _pair(rig, flooding, peak, highest))
+            peak = pairs[-1].after
         await rig.recovered()
-        normal = time.monotonic() - began
-        # The speed of a machine drifts: the peak is measured before and after.
-        again = await _measured(rig, flooding, FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
-        await rig.recovered()
-    outcome = Outcome(2 * flooded.per_cpu_second / (peak.per_cpu_second + again.per_cpu_second))
-    result, offered = flooded.result, flooded.result.offered / flooded.result.seconds
-    _print_phases(peak, again, flooded)
-    if offered < OFFERED_MIN * peak.per_second:
-        raise NotInjectedError(f"only {offered:.0f}/s could be offered against {peak.per_second:.0f}/s")
-    if not result.refused:
-        raise NotInjectedError("the whole load was decided")
-    outcome.expect(not result.unanswered, f"{result.unanswered} were never answered")
-    outcome.expect(result.refusal_ms_p99 <= REFUSAL_MS_MAX, f"a refusal took {result.refusal_ms_p99:.0f} ms")
+    outcome = Outcome(median(pair.part_of_peak for pair in pairs))
+    unanswered = sum(pair.flooded.result.unanswered for pair in pairs)
+    outcome.expect(not unanswered, f"{unanswered} were never answered")
+    refusal = median(pair.flooded.result.refusal_ms_p99 for pair in pairs)
+    outcome.expect(refusal <= REFUSAL_MS_MAX, f"a refusal took {refusal:.0f} ms")
+    normal = max(pair.recovery_seconds for pair in pairs)
     outcome.expect(normal <= AFTER_FLOOD_SECONDS_MAX, f"service was normal only after {normal:.1f} s")
     return outcome
 
 
-def _print_phases(peak: MeasuredPhase, again: MeasuredPhase, flooded: MeasuredPhase) -> None:
-    result = flooded.result
-    print(
-        f"[{peak.per_second:.0f} and {again.per_second:.0f}/s at the peak;"
-        f" {result.offered / result.seconds:.0f}/s offered, {flooded.per_second:.0f}/s approved,"
-        f" {result.refused} refused, {result.unanswered} unanswered; p99 of refusals"
-        f" {result.refusal_ms_p99:.0f} ms, of approvals {result.approval_ms_p99:.0f} ms, of the generator"
-        f" {result.lag_ms_p99:.0f} ms]",
-        end=" ",
-    )
+async def _pair(rig: Rig, flooding: FloodProcess, peak: MeasuredPhase, highest: float) -> Pair:
+    """Overload of ``highest`` decisions a second after ``peak``, and the peak again. Raises
+    NotInjectedError."""
+    wanted = OVERLOAD * highest
+    await flooding.run(FloodPhase(seconds=0.0, prepare=int(1.1 * wanted * OVERLOAD_SECONDS)))
+    phase = FloodPhase(seconds=OVERLOAD_SECONDS, per_second=wanted, late_seconds=LATE_SECONDS)
+    flooded = await _measured(rig, flooding, phase)
+    began = time.monotonic()
+    await rig.recovered()
+    normal = time.monotonic() - began
+    pair = Pair(peak, flooded, await _measured(rig, flooding, PEAK), normal)
+    pair.show()
+    if pair.offered_per_second < OFFERED_MIN * highest:
+        raise NotInjectedError(
+            f"only {pair.offered_per_second:.0f}/s could be offered against {highest:.0f}/s"
+        )
+    if not flooded.result.refused:
+        raise NotInjectedError("the whole load was decided")
+    return pair
 
 
 async def _measured(rig: Rig, flooding: FloodProcess, phase: FloodPhase) -> MeasuredPhase:

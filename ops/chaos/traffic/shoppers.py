@@ -25,6 +25,8 @@ ACQUIRER_ID: Final = "616161"
 ANSWER_SECONDS_MAX: Final = 7.0
 """After this no answer can come: the edge answers everything within its deadline."""
 REPEATS_MAX: Final = 12
+SHOPPING_PAUSE_SECONDS: Final = 0.02
+"""Mean pause of a shopper between two operations."""
 PAUSE_SECONDS: Final = 0.02
 PAUSE_SECONDS_MAX: Final = 1.0
 """Pause between repeats, doubling up to the maximum."""
@@ -72,11 +74,12 @@ class Terminal:
         self.plastic = plastic
         self._open: list[OpenSale] = []
 
-    async def shop(self) -> None:
-        """Send one message after the other until cancelled."""
+    async def shop(self, pause_seconds: float) -> None:
+        """Send one message after the other, with ``pause_seconds`` between them on average, until
+        cancelled."""
         while True:
             await self.send_random()
-            await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_SECONDS))
+            await asyncio.sleep(self._dice.uniform(0, 2 * pause_seconds))
 
     async def send_random(self) -> None:
         """Send one message of a random kind and wait for its answer."""
@@ -231,9 +234,18 @@ def _references(serial: int, life: str | None = None) -> References:
 
 
 class Crowd:
-    """Several shoppers on two connections. Call ``open``, ``begin``, ``end`` and ``close``."""
+    """Several shoppers on two connections, with ``pause_seconds`` between two operations of one on average.
+    Call ``open``, ``begin``, ``end`` and ``close``."""
 
-    def __init__(self, address: tuple[str, int], plastics: Iterable[Plastic], seed: int) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        plastics: Iterable[Plastic],
+        seed: int,
+        *,
+        pause_seconds: float = SHOPPING_PAUSE_SECONDS,
+    ) -> None:
+        self._pause_seconds = pause_seconds
         self._sessions = [AcquirerSession(*address), AcquirerSession(*address)]
         self.history = History()
         self.terminals = [
@@ -251,7 +263,10 @@ class Crowd:
 
     async def begin(self, terminals: Iterable[Terminal] | None = None) -> None:
         """Start all shoppers, or those at ``terminals``."""
-        self._work = [asyncio.create_task(terminal.shop()) for terminal in terminals or self.terminals]
+        self._work = [
+            asyncio.create_task(terminal.shop(self._pause_seconds))
+            for terminal in terminals or self.terminals
+        ]
 
     async def end(self) -> None:
         """Stop all shoppers; open operations stay unknown."""

@@ -298,6 +298,24 @@ async def test_shards_of_a_leaving_node_are_taken_over_without_new_hosts(
     assert len(hosts.placed) == 4
 
 
+@pytest.mark.parametrize("loss", ["dies", "freezes"])
+async def test_shards_of_a_lost_host_go_to_other_nodes_because_its_own_may_be_lost_too(
+    spread: tuple[Coordinator, FakeHosts], loss: str
+) -> None:
+    """The second host of the lost node still counts as living."""
+    coordinator, hosts = spread
+    before = await table(coordinator)
+    first, second = (name for name, node in hosts.placed.items() if node == "n2")
+    hosts.hangs = ("take", second)
+    if loss == "dies":
+        hosts.dead[first].set()
+    else:
+        hosts.frozen.add(first)
+    current = await settled(coordinator, lambda each: not {None, first} & set(each.owners))
+    takers = {owner for owner, old in zip(current.owners, before.owners, strict=True) if old == first}
+    assert {hosts.placed[owner or ""] for owner in takers} == {"n1"}
+
+
 async def test_node_on_which_no_host_starts_does_not_delay_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -80,6 +80,17 @@ async def test_stopped_process_is_lost_before_its_pings_time_out() -> None:
     assert await process.lost(SHORT_PROBES._replace(silence_seconds=60)) == "stopped"
 
 
+async def test_stopped_host_is_lost_after_one_interval_and_the_confirmation() -> None:
+    loop = asyncio.get_running_loop()
+    process = FakeProcess()
+    watching = asyncio.create_task(process.lost(HOST_PROBES))
+    await asyncio.sleep(10)
+    process.silent, process.stopped, stopped_at = True, itertools.repeat(True), loop.time()
+    assert await watching == "stopped"
+    latest = HOST_PROBES.check_seconds + HOST_PROBES.confirm_seconds
+    assert loop.time() - stopped_at <= latest + 0.001
+
+
 async def test_single_look_at_a_stopped_process_is_no_loss() -> None:
     process = FakeProcess()
     process.stopped = itertools.cycle((True, False))

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from actors.cluster.process_state import (
+    KernelState,
     child_pids,
     identity_of,
     is_halted,
@@ -78,6 +80,35 @@ def test_process_of_another_machine_is_never_halted(child: Child) -> None:
     assert not is_halted("")
 
 
+def test_open_state_shows_the_stop_and_the_end_of_its_process(child: Child) -> None:
+    process, identity = child
+    with closing(KernelState(identity)) as state:
+        assert not state.is_halted()
+        process.send_signal(signal.SIGSTOP)
+        assert becomes(identity, True)
+        assert state.is_halted()
+        process.send_signal(signal.SIGCONT)
+        assert becomes(identity, False)
+        assert not state.is_halted()
+        process.kill()
+        assert becomes(identity, True)
+        assert state.is_halted(), "before its parent reaps it"
+        process.wait()
+        assert state.is_halted()
+    assert state.is_halted(), "also when it is closed"
+
+
+def test_open_state_keeps_to_its_identity(child: Child) -> None:
+    rest, _, started = child[1].rpartition("/")
+    for identity, halted in (
+        (f"{rest}/{int(started) + 1}", True),
+        (f"another-kernel/{child[1].partition('/')[2]}", False),
+        ("", False),
+    ):
+        with closing(KernelState(identity)) as state:
+            assert state.is_halted() is halted
+
+
 def test_own_identity_contains_the_pid() -> None:
     assert own_identity().split("/")[-2] == str(os.getpid())
     assert not is_halted(own_identity())
@@ -104,5 +135,6 @@ def test_kill_spares_a_process_with_a_reused_pid_or_of_another_machine(child: Ch
 def test_children_are_found(child: Child) -> None:
     process, identity = child
     assert process.pid in child_pids(os.getpid())
+    assert process.pid in child_pids(os.getpid(), of_main_thread=True)
     assert identity_of(process.pid) == identity
     assert child_pids(process.pid) == []

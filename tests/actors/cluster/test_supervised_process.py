@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster import process_state
 from actors.cluster import supervised_process as module
 from actors.cluster.supervised_process import SupervisedProcess
 from actors.peers import PeerFailedError
@@ -111,7 +112,7 @@ async def test_process_stopped_by_the_kernel_is_killed_by_a_signal(
     processes: FakeProcesses, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped, killed = set[str](), list[str]()
-    monkeypatch.setattr(module, "is_halted", lambda identity: identity in stopped)
+    monkeypatch.setattr(process_state, "is_halted", lambda identity, _proc: identity in stopped)
 
     def kill_process(identity: str) -> bool:
         killed.append(identity)

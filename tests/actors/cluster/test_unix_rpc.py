@@ -176,7 +176,7 @@ class PeersWithFakeRay(RayPeers):
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(var_dir=tmp_path)
+    return Settings.load(var_dir=tmp_path)
 
 
 async def test_socket_name_is_looked_up_once(settings: Settings, server: UnixServer) -> None:

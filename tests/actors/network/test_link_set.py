@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from actors.metrics import LABELS, METRICS, Histogram, exposition
+from actors.exposition import exposition
+from actors.metrics import LABELS, METRICS, Histogram
 from actors.network.card_secrets import CardSecrets
 from actors.network.database import DatabaseUnavailableError
 from actors.network.edge import Edge

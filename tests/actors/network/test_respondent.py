@@ -551,6 +551,27 @@ async def test_unavailable_database_gets_91(card_secrets: CardSecrets) -> None:
         assert harness.owners.submitted == []
 
 
+async def test_message_does_not_overtake_an_earlier_one_whose_card_is_looked_up(
+    card_secrets: CardSecrets,
+) -> None:
+    """The second message arrives during the look-up; the third one when it has ended, and the first two have
+    not been told yet."""
+    looked_up = asyncio.Event()
+
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
+        await looked_up.wait()
+        (connection,) = harness.edge._connections
+        asyncio.get_running_loop().call_soon(harness.respondent.respond, connection, request(3))
+        return dict.fromkeys(digests, CARD)
+
+    async with running_edge(card_secrets, Lookup(fetch, 10)) as harness, harness.peer() as peer:
+        peer.send(request(1), request(2))
+        await until(lambda: harness.respondent.open == 2)
+        looked_up.set()
+        assert [(await peer.receive()).fields[39] for _ in range(3)] == ["00"] * 3
+    assert [command.wire.stan for command in harness.owners.authorizations] == ["000001", "000002", "000003"]
+
+
 async def test_card_look_ups_are_batched_and_shared(card_secrets: CardSecrets) -> None:
     calls: list[int] = []
     go = asyncio.Event()

@@ -358,17 +358,18 @@ async def test_async_client_issues_spends_and_lists(running: Installation, acme:
     credentials = acme.credentials
     async with AsyncClient("", credentials.client_id, credentials.client_secret, http=http) as client:
         assert (await client.cards.batch([card["id"]]))[0] == await client.cards.get(card["id"])
-        spends = [
-            await client.simulations.spend(
+        spends, decided = [], []
+        for amount in ("10.00", "20.00", "30.00"):
+            spend = await client.simulations.spend(
                 card_id=card["id"],
                 amount=money(amount, "EUR"),
                 mcc="5411",
                 merchant_name="Grocer",
                 channel="pos",
             )
-            for amount in ("10.00", "20.00", "30.00")
-        ]
-        decided = await asyncio.gather(*(client.simulations.wait(each["simulation_id"]) for each in spends))
+            # Simulations run in the background: the list below has the order of the decisions.
+            decided.append(await client.simulations.wait(spend["simulation_id"]))
+            spends.append(spend)
         assert [each["decision"] for each in decided] == ["approved"] * 3
         lapsed = await client.simulations.expire(spends[2]["simulation_id"])
         assert lapsed["authorization_id"] == decided[2]["authorization_id"]

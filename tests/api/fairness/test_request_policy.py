@@ -18,10 +18,12 @@ FEW: Final = 4
 PACE: Final = Pace(
     places=32,
     few=FEW,
+    places_min=2,
     company_seconds=10.0,
     turn_seconds=0.002,
     window_seconds=0.2,
     capacity_min=0.25,
+    rest_seconds_max=5.0,
     rise=0.5,
 )
 MANY: Final = FEW + 1
@@ -83,27 +85,59 @@ async def test_tenant_has_all_places_again_when_the_other_one_has_stopped() -> N
     assert policy.share("a", MANY, ["a"]) == PACE.places
 
 
-@pytest.mark.parametrize(("slow_windows", "seconds_of_each"), [(2, 1), (3, 2), (4, 4)])
-async def test_capacity_below_one_is_one_place_that_rests(slow_windows: int, seconds_of_each: int) -> None:
-    """Requests of a second each, at a capacity of one, a half and a quarter. The first ones are handled at
-    once, because the tenant is not busy yet."""
-    policy = RequestPolicy(msgspec.structs.replace(PACE, rise=0.0))
+@pytest.mark.parametrize(
+    ("slow_windows", "capacity", "places"), [(0, FEW, FEW), (1, 2, 2), (2, 1, 2), (3, 0.5, 2), (4, 0.25, 2)]
+)
+async def test_places_of_a_busy_tenant_rest_so_that_its_use_keeps_to_the_capacity(
+    slow_windows: int, capacity: float, places: int
+) -> None:
+    """Each request uses the server for a second."""
+    policy = RequestPolicy(msgspec.structs.replace(PACE, rise=0.0, rest_seconds_max=60.0))
     policy.asked("b")
     await windows(policy, slow_windows, turn_seconds=0.01)
-    shares = Shares(100, policy, waiting=100)
+    assert policy.share("a", MANY, ["a"]) == places
+    done = await _handled(policy, 40, used_seconds=1.0)
+    # The first ones are handled at once, because the tenant is not busy yet.
+    later = done[2 * FEW :]
+    assert (len(later) - places) / (later[-1] - later[0]) == pytest.approx(capacity, rel=0.2)
+
+
+async def test_requests_that_only_wait_do_not_rest() -> None:
+    policy = RequestPolicy(msgspec.structs.replace(PACE, rise=0.0))
+    policy.asked("b")
+    await windows(policy, 4, turn_seconds=0.01)
+    assert policy.capacity == PACE.capacity_min
+    done = await _handled(policy, 40, used_seconds=0.0)
+    assert done[-1] <= 40 / PACE.places_min
+
+
+async def _handled(policy: RequestPolicy, number: int, used_seconds: float) -> list[float]:
+    """When each of some requests of one tenant, which take a second each, was done: seconds since they were
+    sent."""
+    shares = Shares(100, policy, waiting=number)
     loop = asyncio.get_running_loop()
     began = loop.time()
     done: list[float] = []
     company = asyncio.create_task(_company(policy))
 
     async def request() -> None:
-        async with shares.place("a"):
+        async with shares.place("a") as use:
             await asyncio.sleep(1)
+            use.seconds += used_seconds
         done.append(loop.time() - began)
 
-    await asyncio.gather(*(request() for _ in range(20)))
+    await asyncio.gather(*(request() for _ in range(number)))
     company.cancel()
-    assert done[2 * FEW] == pytest.approx(FEW * seconds_of_each + 1)
+    return done
+
+
+async def test_rest_after_a_long_request_is_bounded() -> None:
+    policy = RequestPolicy(PACE)
+    policy.asked("b")
+    await windows(policy, 4, turn_seconds=0.01)
+    assert policy.rest("a", MANY, 0.5) == 3.5
+    assert policy.rest("a", MANY, 60.0) == PACE.rest_seconds_max
+    assert policy.rest("a", FEW, 60.0) == 0
 
 
 async def _company(policy: RequestPolicy) -> None:

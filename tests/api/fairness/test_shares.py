@@ -142,8 +142,8 @@ class Resting:
     def share(self, _tenant: str, _open: int, _holders: Collection[str]) -> int:
         return 1
 
-    def rest(self, _tenant: str, _open: int, seconds: float) -> float:
-        return 3 * seconds
+    def rest(self, _tenant: str, _open: int, used_seconds: float) -> float:
+        return 3 * used_seconds
 
 
 @pytest.mark.virtual_time
@@ -151,7 +151,31 @@ async def test_place_rests_after_its_use() -> None:
     shares = Shares(2, Resting(), waiting=10)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    async with shares.place("a"):
+    async with shares.place("a") as use:
         await asyncio.sleep(1)
+        use.seconds = 1.0
     async with shares.place("a"):
         assert loop.time() - began == pytest.approx(4)
+
+
+@pytest.mark.virtual_time
+async def test_request_that_waits_too_long_is_refused_and_leaves_the_queue() -> None:
+    shares = Shares(2, Resting(), waiting=10, wait_seconds=3.0)
+    loop = asyncio.get_running_loop()
+    done: list[float] = []
+
+    async def request(seconds: float) -> None:
+        async with shares.place("a") as use:
+            await asyncio.sleep(seconds)
+            use.seconds = seconds
+        done.append(loop.time())
+
+    first = asyncio.create_task(request(0.5))  # with its rest, the place is taken for two seconds
+    await asyncio.sleep(0)
+    second = asyncio.create_task(request(10.0))
+    await asyncio.sleep(0)
+    with pytest.raises(Refusal, match="rate-limited"):
+        await request(1.0)
+    assert loop.time() == pytest.approx(3.0)
+    await asyncio.gather(first, second)
+    assert done == pytest.approx([0.5, 12.0])

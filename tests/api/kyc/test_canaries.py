@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from actors.metrics import exposition
+from actors.exposition import exposition
 from api.sweepers.kyc import sweep
 from engine.mrz.zone import Zone, write_zone
 from tests.api.kyc.test_evaluation import Provider, judged_by

@@ -158,23 +158,33 @@ def rows_read(plan: dict[str, Any], table: str) -> Iterator[float]:
         yield from rows_read(part, table)
 
 
-async def test_filtered_pages_read_a_bounded_number_of_rows(
-    settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two tenants have 20,000 transactions each; one page may scan 200."""
+@asynccontextmanager
+async def rows_watched(
+    settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch, table: str, filled: str
+) -> AsyncIterator[tuple[Caller, list[float]]]:
+    """Two tenants after ``filled``: a caller of one, and the numbers of rows of ``table`` that each of its
+    pages reads. A page may scan 200."""
     monkeypatch.setattr(pagination, "PAGE_SCAN_MAX", 200)
     read: list[float] = []
 
     @asynccontextmanager
     async def watched(pool: Any) -> AsyncIterator[Watched]:
         async with connected(pool) as connection:
-            yield Watched(connection, "transactions", read)
+            yield Watched(connection, table, read)
 
     async with installation(settings, vault) as running:
         acme = await running.caller()
         await running.caller("other")
-        await running.execute(FILLED, "ANALYZE")
+        await running.execute(filled, "ANALYZE")
         monkeypatch.setattr(pagination, "connected", watched)
+        yield acme, read
+
+
+async def test_filtered_pages_read_a_bounded_number_of_rows(
+    settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tenants have 20,000 transactions each; one page may scan 200."""
+    async with rows_watched(settings, vault, monkeypatch, "transactions", FILLED) as (acme, read):
         programme = await acme.programme()
         for query in (*SCANNED, *INDEXED):
             read.clear()
@@ -218,19 +228,7 @@ async def test_pages_of_events_read_a_bounded_number_of_rows(
     settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every second row of two tenants is two events; one page may scan 200."""
-    monkeypatch.setattr(pagination, "PAGE_SCAN_MAX", 200)
-    read: list[float] = []
-
-    @asynccontextmanager
-    async def watched(pool: Any) -> AsyncIterator[Watched]:
-        async with connected(pool) as connection:
-            yield Watched(connection, "event_rows", read)
-
-    async with installation(settings, vault) as running:
-        acme = await running.caller()
-        await running.caller("other")
-        await running.execute(EVENTS, "ANALYZE")
-        monkeypatch.setattr(pagination, "connected", watched)
+    async with rows_watched(settings, vault, monkeypatch, "event_rows", EVENTS) as (acme, read):
         shown: list[str] = []
         cursor = ""
         for query in (

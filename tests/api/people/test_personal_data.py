@@ -14,7 +14,7 @@ from tests.support.api.stack import Installation
 
 VAULT = Vault((bytes(range(32)),))
 PERSON: dict[str, Any] = {
-    "given_name": "Ada",
+    "given_name": "Augusta",
     "family_name": "Lovelace",
     "email": "Ada@Example.com",
     "phone": None,
@@ -37,7 +37,7 @@ def test_sealed_person_decrypts_to_the_same_values() -> None:
     row = sealed_row()
     assert opened(row) == PERSON
     assert row["phone_sealed"] is None
-    assert not any(b"Ada" in value or b"Cork" in value for value in row.values() if isinstance(value, bytes))
+    assert not any(b"Augusta" in value or b"1 Main St" in value for value in row.values() if isinstance(value, bytes))
 
 
 @pytest.mark.parametrize("place", ["id", "tenant_id"])
@@ -95,12 +95,11 @@ def test_data_key_of_a_cardholder_is_unwrapped_once_for_many_rows(monkeypatch: p
 
 async def test_table_stores_no_value_in_clear(running: Installation, acme: Caller) -> None:
     holder = await acme.cardholder(await acme.programme(), **PERSON | {"phone": "+353861234567"})
-    text = await running.services.pool.fetchval(
-        "SELECT to_jsonb(r)::text FROM cardholders r WHERE id = $1", holder["id"]
-    )
-    assert not [
-        value for value in ("Ada", "Lovelace", "xample.com", "+35386", "1990", "Cork") if value in text
-    ]
+    row = await running.services.pool.fetchrow("SELECT * FROM cardholders WHERE id = $1", holder["id"])
+    columns = [value if isinstance(value, bytes) else str(value).encode() for value in row.values()]
+    # Each value is long enough not to be found in random bytes, identifiers or times by chance.
+    values = (b"Augusta", b"Lovelace", b"xample.com", b"861234567", b"1990-05-17", b"1 Main St")
+    assert not [value for value in values if any(value in column for column in columns)]
 
 
 async def test_change_keeps_the_data_key_and_replaces_the_digest(running: Installation, acme: Caller) -> None:

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import FrameLocator, Page, Route, expect
 
-from actors.metrics import exposition
+from actors.exposition import exposition
 from api.vision.app import create_app
 from tests.api.kyc.test_canaries import dump, found_in
 from tests.api.vision.test_reveal import open_session, secrets_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backtests.entry import Entry
-from engine.backtests.history import History, LeftOutError, MismatchError
+from engine.backtests import unaffected
+from engine.backtests.entry import CompactEntry, Entry, JournalEntry
+from engine.backtests.history import History
 from engine.backtests.order import CommandQueues
 from engine.backtests.plan import Change, ControlsChange, Plan, Scope
+from engine.backtests.recorded_run import LeftOutError, MismatchError
 from engine.backtests.tally import Tally
 from engine.commands import Present, Reverse, reference_of_id, reference_of_message
 from engine.controls import Control, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
@@ -43,7 +46,16 @@ def removing(*kinds: str) -> Change:
 
 
 def live(owner: Owner, plan: Plan) -> tuple[Tally, History]:
-    """Live the journal of ``owner``, read in slices of two commands."""
+    """Live the journal of ``owner``: with compact rows, and with their full texts, which gives the same."""
+    tally, history = live_entries(owner, plan, owner.entries)
+    flips = list(history.flips)
+    compact, of_compact = live_entries(owner, plan, owner.stored())
+    assert (compact, of_compact.flips) == (tally, flips)
+    return tally, history
+
+
+def live_entries(owner: Owner, plan: Plan, entries: Sequence[JournalEntry]) -> tuple[Tally, History]:
+    """Live ``entries``, read in slices of two commands."""
     history = History(plan, owner.programmes)
     queues = CommandQueues(owner.cards)
     while True:
@@ -53,7 +65,7 @@ def live(owner: Owner, plan: Plan) -> tuple[Tally, History]:
         if not starving:
             return history.tally, history
         for id_ in starving:
-            rest = [e for e in owner.entries if e.card_id == id_ and e.seq > queues.last_seq(id_)]
+            rest = [e for e in entries if e.card_id == id_ and e.seq > queues.last_seq(id_)]
             queues.add(id_, rest[:2], len(rest) < 2)
 
 
@@ -391,6 +403,72 @@ def test_flip_names_rule_amount_and_both_decisions() -> None:
         assert (flips.approved_to_declined.count, flips.declined_to_approved.count) == (1, 0)
 
 
+# --- the second run without short cuts --------------------------------------------------------------------
+
+
+def test_like_commands_give_the_second_run_the_state_that_execution_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts, tips, refunds, increments, lapsed and expiring holds, on two cards of one account."""
+    alike = {"is_captured_alike": 0, "is_approved_alike": 0}
+    owners = [random_owner(random.Random(seed)) for seed in range(60)]
+
+    def counting(name: str) -> Any:
+        function = getattr(unaffected, name)
+
+        def counted(*arguments: Any) -> bool:
+            said = bool(function(*arguments))
+            alike[name] += said
+            return said
+
+        return counted
+
+    for name in alike:
+        monkeypatch.setattr(f"engine.backtests.history.{name}", counting(name))
+    found = [second_state(owner) for owner in owners]
+    for name in alike:
+        monkeypatch.setattr(f"engine.backtests.history.{name}", lambda *_: False)
+    assert [second_state(owner) for owner in owners] == found
+    assert min(alike.values()) > 100
+
+
+def random_owner(dice: random.Random) -> Owner:
+    owner = owner_of(funds_minor=dice.randint(20_000, 60_000), timezone="UTC", hold_expiry_days=2)
+    owner.issue(build.create_card(2, account_id=ACCOUNT, opens_account=False))
+    cards = list(owner.cards)
+    sales: list[Any] = []
+    for _ in range(60):
+        owner.now_ms += dice.choice((1, 60_000, 6 * 3_600_000, 2 * DAY_MS))
+        kind = dice.choice(("buy", "buy", "buy", "present", "present", "part", "increment", "reverse"))
+        if kind == "buy" or not sales:
+            partial = dice.random() < 0.2
+            amount = dice.randint(100, 2_000)
+            sales.append(buy(owner, amount, card_id=dice.choice(cards), partial_allowed=partial))
+            continue
+        sale = dice.choice(sales[-6:])
+        if kind == "increment":
+            more = {"references": (reference_of_message(sale.command_key),), "card_id": sale.card_id}
+            owner.decide(build.authorize(owner.number(), amount_minor=100, **more))
+        elif kind == "reverse":
+            reverse(owner, sale)
+        elif kind == "part":
+            present(owner, sale, dice.randint(1, 300), final=False)
+        else:
+            tip = dice.choice((0, 0, 0, -50, 70))
+            present(owner, sale, sale.amount_minor + tip)
+    return owner
+
+
+def second_state(owner: Owner) -> Any:
+    """The flips, and the state of the second run at the end."""
+    _, history = live_entries(owner, plan(adding(PerTxnCap(1_800))), owner.stored())
+    state = history.changed_state
+    if state is None:
+        return None
+    cards = {id_: (each.card, list(each.known)) for id_, each in state.cards.items()}
+    return history.flips, state.account, cards
+
+
 # --- histories that are not lived -------------------------------------------------------------------------
 
 
@@ -435,4 +513,41 @@ def test_inputs_of_the_first_layout_are_lived() -> None:
     fields = msgspec.json.decode(last.inputs)[1:27]
     owner.entries[-1] = changed(last, inputs=msgspec.json.encode(fields).decode())
     tally, _ = live(owner, plan(adding()))
+    assert (tally.decisions, tally.mismatches) == (1, 0)
+
+
+def test_compact_decision_that_is_not_reproduced_is_a_mismatch() -> None:
+    owner = owner_of()
+    sale = buy(owner, 1_000)
+    stored = owner.stored()
+    last = stored[-1]
+    assert isinstance(last, CompactEntry)
+    assert last.row.decision is not None
+    row = last.row._replace(decision=last.row.decision.replace("1000]", "1001]"))
+    assert row != last.row
+    wrong = msgspec.structs.replace(last, row=row)
+    with pytest.raises(MismatchError, match=sale.id):
+        live_entries(owner, plan(adding()), [*stored[:-1], wrong])
+
+
+def test_compact_decision_without_its_configuration_is_a_mismatch() -> None:
+    owner = owner_of()
+    sale = buy(owner, 1_000)
+    stored = owner.stored()
+    last = stored[-1]
+    assert isinstance(last, CompactEntry)
+    missing = msgspec.structs.replace(last, configuration=None)
+    with pytest.raises(MismatchError, match=sale.id):
+        live_entries(owner, plan(adding()), [*stored[:-1], missing])
+
+
+def test_compact_decision_under_another_programme_version_is_lived() -> None:
+    """A host may decide by a version that is older than the row."""
+    owner = owner_of()
+    buy(owner, 1_000)
+    late = owner.stored()
+    owner.now_ms -= 1
+    owner.change_programme(hold_expiry_days=9)
+    assert isinstance(late[-1], CompactEntry)
+    tally, _ = live_entries(owner, plan(adding()), late)
     assert (tally.decisions, tally.mismatches) == (1, 0)

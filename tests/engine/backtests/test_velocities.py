@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.backtests.history import MismatchError
 from engine.backtests.plan import Change, ControlsChange, Scope
+from engine.backtests.recorded_run import MismatchError
 from engine.controls import MccDeny
 from engine.instant import DAY_MS
 from engine.rules.model import Rule

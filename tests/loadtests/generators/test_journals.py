@@ -11,7 +11,7 @@ from engine.ids import key_of
 from engine.programmes.programme import ProgrammeConfig
 from engine.replay.programmes import ProgrammeVersions
 from loadtests.generators.journals import Card, _like
-from loadtests.holds import CURRENCY, NOW_MS, new_id
+from loadtests.generators.pure import CURRENCY, NOW_MS, new_id
 from loadtests.relived import _issue
 
 

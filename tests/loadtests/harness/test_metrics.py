@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.metrics import exposition
+from actors.exposition import exposition
 from loadtests.harness.metrics import COMMITTED, DECIDED, parse
 
 

@@ -35,7 +35,8 @@ def put(
 def test_names_may_contain_parentheses_and_blanks(tmp_path: Path) -> None:
     put(tmp_path, 7, 3, ticks=(1, 2, 3, 4))
     process = read_process(7, tmp_path)
-    assert process == (7, 3, 10 / TICKS_PER_SECOND)
+    assert process == (7, 3, 3 / TICKS_PER_SECOND, 7 / TICKS_PER_SECOND)
+    assert process.cpu_seconds == 10 / TICKS_PER_SECOND
 
 
 def test_a_process_that_has_ended_is_none(tmp_path: Path) -> None:
@@ -66,6 +67,17 @@ def test_a_meter_counts_parts_new_processes_and_those_that_end(tmp_path: Path) -
     parts = meter.end()
     ticks = {part: round(used * TICKS_PER_SECOND) for part, used in parts.items()}
     assert ticks == {"supervisor": 8, "edge": 25, "redis": 5}
+
+
+def test_a_parent_that_does_not_reap_keeps_its_own_time(tmp_path: Path) -> None:
+    put(tmp_path, 10, 1, ticks=(100, 0, 3, 0), command="ray/raylet/raylet")
+    put(tmp_path, 11, 10, ticks=(400, 0, 0, 0), command="ray::task")
+    meter = CpuMeter([10], {}, tmp_path)
+    meter.begin()
+    for name in ("stat", "cmdline"):
+        (tmp_path / "11" / name).unlink()
+    put(tmp_path, 10, 1, ticks=(101, 1, 3, 0), command="ray/raylet/raylet")
+    assert {part: round(used * TICKS_PER_SECOND) for part, used in meter.end().items()} == {"ray raylet": 2}
 
 
 def test_memory_is_resident_memory(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ async def test_live_cards_are_refused(running: Installation, settings: Settings,
     for arguments in table:
         with pytest.raises(ShowCardsError, match="live") as failure:
             await show_test(settings.database_dsn, vault, **arguments)
-        assert refused["last4"] not in str(failure.value)
+        # An identifier can contain the same digits.
+        assert refused["last4"] not in str(failure.value).replace(refused["id"], "")
     printed = await stanchion(settings, refused["id"])
     assert printed.exit_code == 1
     assert isinstance(printed.exception, ShowCardsError)

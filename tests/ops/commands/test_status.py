@@ -10,7 +10,8 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from actors.metrics import Labels, exposition
+from actors.exposition import exposition
+from actors.metrics import Labels
 from ops.cli import app
 from ops.cli.options import NEGATIVE
 from ops.commands.status import ProcessStatus, lines, status

@@ -23,7 +23,7 @@ from tests.support.ops.waiting import gone, wait_until
 ROOT = Path(__file__).parents[3]
 
 # Arguments: the state folder and the behaviour of the actors: "serve", "fail" once started, "hang" during the
-# start, or "broken".
+# start, "alone" while Ray cannot be joined, or "broken".
 PROGRAM = """
 import asyncio, sys
 from dataclasses import dataclass
@@ -46,6 +46,10 @@ class Addresses:
 class Actors:
     def __init__(self, settings):
         self.settings = settings
+
+    async def join(self):
+        if behaviour == "alone":
+            raise UpError("Ray does not start")
 
     async def start(self):
         if behaviour == "hang":
@@ -276,6 +280,13 @@ async def test_actors_that_cannot_be_imported_end_the_start_with_a_reason(instal
     assert (process.returncode, errors) == (1, b"stanchion: the actors cannot be loaded\n")
     assert b"actors stopped" not in output
     assert b"Stopped; the data are kept." not in output
+
+
+async def test_a_ray_that_does_not_start_ends_the_start_with_a_reason(installation: Installation) -> None:
+    process = installation.spawn("alone")
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (1, b"stanchion: Ray does not start\n")
+    assert b"actors stopped" in output
 
 
 async def test_a_stop_during_the_start_is_clean(installation: Installation) -> None:

@@ -213,5 +213,5 @@ async def served(
         try:
             yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            server.leave()
             await serving

@@ -9,7 +9,7 @@ import msgspec
 from engine.authorization.counting import changes_of
 from engine.authorization.effects import AuthorizationOpened, CardIssued
 from engine.authorization.executed import CommandContext, Executed
-from engine.backtests.entry import Entry
+from engine.backtests.entry import CompactEntry, Entry, JournalEntry
 from engine.cards.account import Account
 from engine.cards.authorization_index import AuthorizationIndex
 from engine.cards.card import Card
@@ -23,6 +23,8 @@ from engine.commands import (
     reference_of_id,
     reference_of_message,
 )
+from engine.decision.compact import StoredRow, compacted
+from engine.decision.compact_values import known_configuration
 from engine.decision.decide import Decision
 from engine.decision.delegation import EndpointResult
 from engine.execution.execute import execute
@@ -47,6 +49,7 @@ class Owner:
         self.programmes = ProgrammeVersions()
         self.programme_id = programme_id
         self.programmes.add(programme_id, build.create_programme(id=programme_id, **config), self.now_ms)
+        self._compact: dict[tuple[str, int], tuple[Entry, CompactEntry]] = {}
         self._known: dict[str, AuthorizationIndex] = {}
         self._numbers = 0
         self._counted: dict[str, list[tuple[Change, ...]]] = {}
@@ -134,14 +137,35 @@ class Owner:
         kind = str(command.__struct_config__.tag)
         if isinstance(command, Authorize) and executed.authorization_id != command.id:
             kind = "increment"
-        self.entries.append(
-            Entry(
-                card.id,
-                card.seq,
-                self.now_ms,
-                kind,
-                _encode(command).decode(),
-                None if executed.inputs is None else _encode(executed.inputs).decode(),
-                None if executed.outcome is None else _encode(executed.outcome).decode(),
-            )
+        entry = Entry(
+            card.id,
+            card.seq,
+            self.now_ms,
+            kind,
+            _encode(command).decode(),
+            None if executed.inputs is None else _encode(executed.inputs).decode(),
+            None if executed.outcome is None else _encode(executed.outcome).decode(),
         )
+        self.entries.append(entry)
+        if isinstance(command, Authorize):
+            self._compact_entry(entry, command, executed)
+
+    def _compact_entry(self, entry: Entry, command: Authorize, executed: Executed) -> None:
+        assert executed.inputs is not None, "a decision"
+        assert isinstance(executed.outcome, Decision), "a decision"
+        texts = compacted(command, executed.inputs, executed.outcome, executed.reply, entry.seq, entry.at_ms)
+        if texts is not None:
+            keys = (command.command_key, command.fingerprint)
+            row = StoredRow(entry.card_id, entry.seq, *keys, *texts[:4], entry.at_ms, command.id)
+            known = known_configuration(texts.configuration)
+            stored = CompactEntry(entry.card_id, entry.seq, entry.at_ms, entry.kind, row, known)
+            self._compact[entry.card_id, entry.seq] = (entry, stored)
+
+    def stored(self) -> list[JournalEntry]:
+        """The entries as the journal stores them: plain authorizations that no test has changed are
+        compact."""
+        return [self._stored(entry) for entry in self.entries]
+
+    def _stored(self, entry: Entry) -> JournalEntry:
+        original, compact = self._compact.get((entry.card_id, entry.seq), (None, None))
+        return compact if compact is not None and original == entry else entry
