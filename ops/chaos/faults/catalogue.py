@@ -12,6 +12,7 @@ from ops.chaos.faults.overload import OVERLOAD_FAULTS
 from ops.chaos.faults.processes import PROCESS_FAULTS
 from ops.chaos.faults.servers import SERVER_FAULTS
 from ops.chaos.faults.single_messages import MESSAGE_FAULTS
+from ops.chaos.faults.slow_clients import SLOW_CLIENT_FAULTS
 from ops.chaos.faults.stand_in import STAND_IN_FAULTS
 from ops.chaos.faults.transfers import TRANSFER_FAULTS
 
@@ -25,5 +26,6 @@ ALL_FAULTS: Final = (
     *DATABASE_FAULTS,
     *MEMORY_FAULTS,
     *MESSAGE_FAULTS,
+    *SLOW_CLIENT_FAULTS,
     *OVERLOAD_FAULTS,
 )

@@ -1,16 +1,14 @@
-"""Overload: slow clients, and more authorizations than the installation can decide (G13, G14)."""
+"""Overload: more authorizations than the installation can decide (G14)."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final, Self
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,14 +17,10 @@ from ops.chaos.environment.processes import cpu_seconds, idle_seconds
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
-from ops.chaos.traffic.flood import FloodPhase, FloodTarget, PhaseResult, p99
+from ops.chaos.traffic.flood import FloodPhase, FloodTarget, PhaseResult
 from ops.chaos.traffic.shoppers import Plastic
 
 ROOT: Final = Path(__file__).parents[3]
-SLOW_CLIENTS: Final = 500
-BYTE_SECONDS: Final = 5.0
-CLOSED_SECONDS_MAX: Final = 15.0
-SLOWER_MAX: Final = 2.0
 PEAK: Final = FloodPhase(seconds=4.0, in_flight=1_024)
 PAIRS: Final = 3
 """One pair of phases varies by a third on a shared machine."""
@@ -39,71 +33,6 @@ OFFERED_MIN: Final = 2.5
 GOODPUT_MIN: Final = 0.8
 REFUSAL_MS_MAX: Final = 100.0
 AFTER_FLOOD_SECONDS_MAX: Final = 30.0
-_HTTP: Final = b"POST /v1/simulated-loads HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{"
-_WIRE: Final = b"\x00\xa0010"
-
-
-async def slow_clients(rig: Rig) -> Outcome:
-    """Slow clients, half at the API and half at the edge. Figure: the longest time for which one stayed
-    connected."""
-    before = await _p99(rig, 5)
-    http, wire = urlsplit(rig.record["base_url"]), rig.record["iso8583"]
-    addresses = [(http.hostname or "", http.port or 80), (wire["host"], wire["port"])]
-    began = time.monotonic()
-    clients = [
-        asyncio.create_task(_send_slowly(*addresses[number % 2], _HTTP if number % 2 == 0 else _WIRE))
-        for number in range(SLOW_CLIENTS)
-    ]
-    await asyncio.sleep(1.0)
-    during = await _p99(rig, 5)
-    durations = await asyncio.gather(*clients)
-    if len(durations) < SLOW_CLIENTS or time.monotonic() - began < 1.0:
-        raise NotInjectedError("the slow clients did not connect")
-    outcome = Outcome(max(durations))
-    outcome.expect(
-        during <= max(SLOWER_MAX * before, 0.05), f"p99 {1000 * before:.0f} → {1000 * during:.0f} ms"
-    )
-    return outcome
-
-
-async def _send_slowly(host: str, port: int, beginning: bytes) -> float:
-    """Send one byte at a time; returns the seconds until the server disconnects."""
-    reader, writer = await asyncio.open_connection(host, port)
-    began = time.monotonic()
-    hung_up = asyncio.create_task(_hung_up(reader))
-    try:
-        for byte in beginning + b" " * 20:
-            with suppress(ConnectionError):
-                writer.write(bytes((byte,)))
-            done, _ = await asyncio.wait({hung_up}, timeout=BYTE_SECONDS)
-            if done:
-                break
-        return time.monotonic() - began
-    finally:
-        hung_up.cancel()
-        writer.transport.abort()
-
-
-async def _hung_up(reader: asyncio.StreamReader) -> None:
-    """Return when the other side has closed the connection."""
-    with suppress(ConnectionError):
-        while await reader.read(4096):
-            pass
-
-
-async def _p99(rig: Rig, seconds: int) -> float:
-    """The p99 latency of the decisions in each of the next ``seconds``: the median of these, in seconds. One
-    pause of the machine changes one of them."""
-    began = time.monotonic()
-    await asyncio.sleep(seconds)
-    waits: list[list[float]] = [[] for _ in range(seconds + 1)]
-    for each in rig.crowd.history.since(began):
-        if each.ended:
-            waits[min(seconds, int(each.began - began))].append(each.ended - each.began)
-    found = [p99(second) for second in waits if second]
-    if not found:
-        raise NotInjectedError("no operation ran during the fault")
-    return median(found)
 
 
 class FloodProcess:
@@ -252,12 +181,5 @@ async def _measured(rig: Rig, flooding: FloodProcess, phase: FloodPhase) -> Meas
 
 
 OVERLOAD_FAULTS: Final = (
-    Fault(
-        "G13",
-        f"{SLOW_CLIENTS} slow clients, one byte in 5 s",
-        "s until closed",
-        CLOSED_SECONDS_MAX,
-        slow_clients,
-    ),
     Fault("G14", "four times the peak load", "of the peak", GOODPUT_MIN, overload, least=True),
 )
