@@ -22,6 +22,7 @@ import asyncpg
 import structlog
 from asyncpg.connect_utils import SessionAttribute
 
+from actors.niceness import share_niceness
 from actors.periodic import PeriodicTask
 from actors.sqlstates import STATEMENT_FAILURES
 from engine.limits import PRIMARY_PROBE_SECONDS, PRIMARY_WATCH_SECONDS, PRIMARY_WATCH_SECONDS_OF_ONE
@@ -34,7 +35,8 @@ LAGGARD_SECONDS: Final = 1.0
 # ``pg_control_checkpoint`` shows the timeline of a promotion only after the next checkpoint.
 _IDENTITY: Final = """
     SELECT (SELECT system_identifier FROM pg_control_system()) AS cluster,
-        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline
+        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline,
+        inet_client_port() AS client_port
 """
 _WITHOUT_IDENTITY: Final = (
     asyncpg.FeatureNotSupportedError,
@@ -203,6 +205,7 @@ async def _connect_to(server: Server, dsn: str, options: Mapping[str, Any]) -> P
         raise
     assert identity is not None, "the statement returns one row"
     connection.cluster, connection.timeline = identity["cluster"], identity["timeline"]
+    share_niceness(connection.get_server_pid(), identity["client_port"])
     return connection
 
 

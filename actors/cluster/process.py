@@ -30,7 +30,6 @@ import structlog
 
 from actors.cluster.garbage_collection import spare_loaded_objects
 from actors.cluster.loop_lag import LoopLag
-from actors.cluster.niceness import apply_niceness, take_own_share
 from actors.cluster.nodes import Options, own_node
 from actors.cluster.oom_watchdog import OomWatchdog
 from actors.cluster.peers import ORIGIN, PARK, PING, RayPeers
@@ -42,6 +41,7 @@ from actors.cluster.title import set_title, title_of
 from actors.cluster.unix_rpc import UnixServer
 from actors.log import configure
 from actors.metrics import Figures, process_figures
+from actors.niceness import apply_niceness, take_own_share
 from actors.primary import PrimaryWatch
 from actors.release import check_release
 from actors.roles import Context, Role

@@ -18,9 +18,9 @@ import structlog
 from ray.exceptions import RayError, RayTaskError
 
 from actors.cluster.daemon_thread import in_daemon_thread
-from actors.cluster.niceness import apply_niceness, take_own_share
 from actors.cluster.title import PREFIX, set_title
 from actors.log import configure
+from actors.niceness import apply_niceness, take_own_share
 from actors.settings import Settings
 from actors.tasks import TaskFailedError, task_function
 from engine.limits import BACKTEST_NICENESS

@@ -13,7 +13,7 @@ import time
 from typing import Final
 
 from actors.boot import DELIVERY_NICENESS
-from actors.cluster.niceness import apply_niceness, take_own_share
+from actors.niceness import apply_niceness, take_own_share
 from ops.bench.pipe import serve
 
 BURST_SECONDS: Final = 0.004

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -212,3 +214,28 @@ async def test_commit_that_waits_for_its_standby_is_not_visible_after_its_caller
     assert await reader.fetchval("SELECT count(*) FROM numbers") > 0
     with suppress(TimeoutError):
         await reader.close(timeout=1)
+
+
+_NICE_CLIENT = """
+import asyncio, os, sys
+from actors.primary import connect
+
+async def main():
+    connection = await connect(sys.argv[1], "test", 120.0, {})
+    print(os.getpriority(os.PRIO_PROCESS, connection.get_server_pid()))
+    await connection.close()
+
+os.nice(4)
+asyncio.run(main())
+"""
+
+
+async def test_backend_has_the_niceness_of_its_client(
+    postgres_server: PostgresServer,
+) -> None:
+    """The server runs as this user, or this user may change every process."""
+    client = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _NICE_CLIENT, postgres_server.admin_url, stdout=asyncio.subprocess.PIPE
+    )
+    shown, _ = await client.communicate()
+    assert int(shown) == min(19, os.nice(0) + 4)
