@@ -36,10 +36,13 @@ from engine.simulation import ForcePostRequest, SaleState
 
 RECORD_ATTEMPTS = 20
 """Attempts to write a batch of state changes, up to a second apart."""
-SENT_SECONDS = 0.02
+SENT_SECONDS = 0.1
 """How long the change to ``sent`` waits for the answer, to share its statement."""
-RECORD_PAUSE_SECONDS = 0.02
-"""Pause between batches of state changes: each batch costs a commit, and no caller waits for it."""
+RECORD_PAUSE_SECONDS = 0.01
+"""Pause after a batch of state changes, for each change: a batch costs a commit, and no caller waits for it.
+So 100 spends in a second share ten commits, and a record written alone delays the next one by 20 ms at most."""
+RECORD_PAUSE_SECONDS_MAX = 0.1
+"""Longest pause after a batch."""
 _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 1.0
 
@@ -74,7 +77,10 @@ class PostgresSimulationStore:
             self._write_follow_ups, SIMULATION_BATCH_MAX
         )
         self._changes: Batcher[StateChange] = Batcher(
-            self._write_changes, SIMULATION_BATCH_MAX, RECORD_PAUSE_SECONDS
+            self._write_changes,
+            SIMULATION_BATCH_MAX,
+            item_pause_seconds=RECORD_PAUSE_SECONDS,
+            pause_seconds_max=RECORD_PAUSE_SECONDS_MAX,
         )
         self._sent: dict[str, StateChange] = {}
         """Changes to ``sent`` that wait for the answer, by simulation id."""
