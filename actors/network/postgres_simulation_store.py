@@ -119,7 +119,7 @@ class PostgresSimulationStore:
 
     async def insert_active(self, simulations: Sequence[Simulation]) -> Mapping[str, str]:
         pending = [_PendingSpend(simulation) for simulation in simulations]
-        await asyncio.shield(self._new_active_spends.add(pending))
+        await self._new_active_spends.add(pending)
         return {
             each.simulation.request.simulation_id: each.card_state
             for each in pending
