@@ -8,6 +8,7 @@ add their rows to the open batch as they are decided.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar, cast
 
@@ -26,16 +27,24 @@ KEYS_MAX: Final = 512
 class Batcher(Generic[Item]):
     """Calls ``flush`` with items in the order of their arrival, one call at a time.
 
-    A call gets whole additions until it has ``batch_max`` items or more. With ``pause_seconds``, the batcher
-    pauses after each call: calls become fewer and larger. An item that arrives alone is processed at once.
+    A call gets whole additions until it has ``batch_max`` items or more. With ``item_pause_seconds``, the
+    batcher pauses after each call, so calls become fewer and larger with the load: that long for each item
+    of the call, at most ``pause_seconds_max``. It does not pause while a full batch waits. An item that
+    arrives alone is processed at once.
     """
 
     def __init__(
-        self, flush: Callable[[list[Item]], Awaitable[None]], batch_max: int, pause_seconds: float = 0.0
+        self,
+        flush: Callable[[list[Item]], Awaitable[None]],
+        batch_max: int,
+        *,
+        item_pause_seconds: float = 0.0,
+        pause_seconds_max: float = math.inf,
     ) -> None:
         self._flush = flush
         self._batch_max = batch_max
-        self._pause_seconds = pause_seconds
+        self._item_pause_seconds = item_pause_seconds
+        self._pause_seconds_max = pause_seconds_max
         self._waiting: list[tuple[Sequence[Item], asyncio.Future[None]]] = []
         self._worker: asyncio.Task[None] | None = None
 
@@ -68,10 +77,13 @@ class Batcher(Generic[Item]):
                     for future in futures:
                         if not future.done():
                             future.set_result(None)
-                if self._pause_seconds:
-                    await asyncio.sleep(self._pause_seconds)
+                if self._item_pause_seconds and not self._is_full():
+                    await asyncio.sleep(min(self._pause_seconds_max, self._item_pause_seconds * len(items)))
         finally:
             self._worker = None
+
+    def _is_full(self) -> bool:
+        return sum(len(items) for items, _ in self._waiting) >= self._batch_max
 
     def _take(self) -> tuple[list[Item], list[asyncio.Future[None]]]:
         items: list[Item] = []

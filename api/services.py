@@ -22,7 +22,7 @@ from api.people.personal_data import ClearColumns
 from engine.acts import Act
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, Reply
-from engine.simulation import Acceptance, SimulationRequest
+from engine.simulation import Acceptance, SimulationRequest, SpendOutcome, SpendRequest
 
 
 class Owners(Protocol):
@@ -50,6 +50,11 @@ class Network(Protocol):
         """
         ...
 
+    async def spend(self, request: SpendRequest) -> SpendOutcome | None:
+        """Like ``accept``, for a spend whose card the network checks. ``None``: a network of the release
+        before, which checks no cards, has not stored it."""
+        ...
+
 
 class Targets(Protocol):
     """Checks addresses of customers' endpoints (``actors.egress``)."""
@@ -68,8 +73,8 @@ class NewId(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """``pool`` is for reads and for the API's own short transactions; ``card_state_connection`` is for the
-    one look-up of the hot path (``CardStates``). Neither is used outside the API."""
+    """``pool`` is for reads and for the API's own short transactions; ``card_state_connection`` is for
+    ``CardStates``. Neither is used outside the API."""
 
     settings: Settings
     pool: asyncpg.Pool[asyncpg.Record]

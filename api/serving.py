@@ -12,7 +12,7 @@ from actors.batcher import Batcher
 from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures
-from actors.network.acceptance_codec import decode_acceptances, encode_requests
+from actors.network.acceptance_codec import decode_acceptances, decode_outcomes, encode_requests
 from actors.peers import NETWORKS, PeerFailedError, PeerGoneError, Peers
 from actors.periodic import PeriodicTask
 from actors.roles import Context
@@ -36,9 +36,11 @@ from api.sweepers.metadata import metadata_sweeper
 from api.sweepers.renewals import renewal_sweeper
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
-from engine.simulation import Acceptance, SimulationRequest
+from engine.simulation import Acceptance, SimulationRequest, SpendOutcome, SpendRequest
 
 BACKLOG: Final = 2_048
+_UNKNOWN_METHOD: Final = "ValueError"
+"""Error of a simulated network of the release before when it is called for ``spend``."""
 
 
 class ApiRole:
@@ -138,6 +140,7 @@ class NetworkClient:
     def __init__(self, peers: Peers) -> None:
         self._network = ActivePeer(peers, NETWORKS)
         self._batches: Batcher[_PendingRequest] = Batcher(self._send, SIMULATION_BATCH_MAX)
+        self._spends: Batcher[_PendingSpend] = Batcher(self._send_spends, SIMULATION_BATCH_MAX)
 
     async def accept(self, request: SimulationRequest) -> Acceptance:
         """Record a simulation and send it on its way; raises ``NetworkUnavailableError``."""
@@ -150,12 +153,42 @@ class NetworkClient:
             raise NetworkUnavailableError
         return pending.acceptance
 
+    async def spend(self, request: SpendRequest) -> SpendOutcome | None:
+        """See ``services.Network``."""
+        pending = _PendingSpend(request)
+        try:
+            await self._spends.add([pending])
+        except (PeerGoneError, PeerFailedError) as failure:
+            if str(failure).endswith(_UNKNOWN_METHOD):
+                return None
+            raise NetworkUnavailableError from None
+        if pending.outcome is None:
+            raise NetworkUnavailableError
+        return pending.outcome
+
+    async def _send_spends(self, batch: list[_PendingSpend]) -> None:
+        payload = encode_requests([pending.request for pending in batch])
+        outcomes = decode_outcomes(await self._network.call("spend", payload))
+        if outcomes is not None:
+            for pending, outcome in zip(batch, outcomes, strict=True):
+                pending.outcome = outcome
+
     async def _send(self, batch: list[_PendingRequest]) -> None:
         payload = encode_requests([pending.request for pending in batch])
         acceptances = decode_acceptances(await self._network.call("accept", payload))
         if acceptances is not None:
             for pending, acceptance in zip(batch, acceptances, strict=True):
                 pending.acceptance = acceptance
+
+
+class _PendingSpend:
+    """A spend, and its outcome once its batch has been answered."""
+
+    __slots__ = ("outcome", "request")
+
+    def __init__(self, request: SpendRequest) -> None:
+        self.request = request
+        self.outcome: SpendOutcome | None = None
 
 
 class _PendingRequest:

@@ -287,3 +287,11 @@ class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     stan: str | None = None
     rrn: str | None = None
     network_txn_id: str | None = None
+
+
+class SpendOutcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The answer to a spend whose card the network checked: the acceptance, or the state of a card that is
+    not active. Without both, the tenant has no such test card."""
+
+    acceptance: Acceptance | None = None
+    card_state: str | None = None

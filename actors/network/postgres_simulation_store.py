@@ -9,7 +9,7 @@ statement of the answer if the answer arrives within ``SENT_SECONDS``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -23,6 +23,8 @@ from actors.network.simulation_rows import (
     recorded_of,
     sale_columns,
     simulation_of,
+    spend_columns,
+    spend_values,
 )
 from actors.network.simulation_store import (
     PreparedFollowUp,
@@ -36,10 +38,13 @@ from engine.simulation import ForcePostRequest, SaleState
 
 RECORD_ATTEMPTS = 20
 """Attempts to write a batch of state changes, up to a second apart."""
-SENT_SECONDS = 0.02
+SENT_SECONDS = 0.1
 """How long the change to ``sent`` waits for the answer, to share its statement."""
-RECORD_PAUSE_SECONDS = 0.02
-"""Pause between batches of state changes: each batch costs a commit, and no caller waits for it."""
+RECORD_PAUSE_SECONDS = 0.01
+"""Pause after a batch of state changes, for each change: a batch costs a commit, and no caller waits for it.
+So 100 spends in a second share ten commits, and the record of one spend delays the next by 20 ms at most."""
+RECORD_PAUSE_SECONDS_MAX = 0.1
+"""Longest pause after a batch."""
 _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 1.0
 
@@ -50,6 +55,13 @@ class _PendingFollowUp(msgspec.Struct, eq=False):
     follow_up: PreparedFollowUp
     automatic: bool
     recorded: RecordedSimulation | None = None
+
+
+class _PendingSpend(msgspec.Struct, eq=False):
+    """A spend that waits for its transaction; ``card_state`` is the result."""
+
+    simulation: Simulation
+    card_state: str | None = None
 
 
 class PostgresSimulationStore:
@@ -70,11 +82,17 @@ class PostgresSimulationStore:
         self._updates = updates
         self._auto_clear_seconds = auto_clear_seconds
         self._new_spends: Batcher[Simulation] = Batcher(self._write_spends, SIMULATION_BATCH_MAX)
+        self._new_active_spends: Batcher[_PendingSpend] = Batcher(
+            self._write_active_spends, SIMULATION_BATCH_MAX
+        )
         self._new_follow_ups: Batcher[_PendingFollowUp] = Batcher(
             self._write_follow_ups, SIMULATION_BATCH_MAX
         )
         self._changes: Batcher[StateChange] = Batcher(
-            self._write_changes, SIMULATION_BATCH_MAX, RECORD_PAUSE_SECONDS
+            self._write_changes,
+            SIMULATION_BATCH_MAX,
+            item_pause_seconds=RECORD_PAUSE_SECONDS,
+            pause_seconds_max=RECORD_PAUSE_SECONDS_MAX,
         )
         self._sent: dict[str, StateChange] = {}
         """Changes to ``sent`` that wait for the answer, by simulation id."""
@@ -98,6 +116,15 @@ class PostgresSimulationStore:
 
     async def insert(self, simulations: Sequence[Simulation]) -> None:
         await asyncio.shield(self._new_spends.add(simulations))
+
+    async def insert_active(self, simulations: Sequence[Simulation]) -> Mapping[str, str]:
+        pending = [_PendingSpend(simulation) for simulation in simulations]
+        await self._new_active_spends.add(pending)
+        return {
+            each.simulation.request.simulation_id: each.card_state
+            for each in pending
+            if each.card_state is not None
+        }
 
     async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
@@ -134,6 +161,16 @@ class PostgresSimulationStore:
 
     async def _write_spends(self, simulations: list[Simulation]) -> None:
         await self._inserts.fetch("insert_simulations", *insert_columns(simulations))
+
+    async def _write_active_spends(self, pending: list[_PendingSpend]) -> None:
+        if len(pending) == 1:
+            rows = await self._inserts.fetch("insert_active_spend", *spend_values(pending[0].simulation))
+        else:
+            columns = spend_columns([each.simulation for each in pending])
+            rows = await self._inserts.fetch("insert_active_spends", *columns)
+        states = {row["id"]: row["state"] for row in rows}
+        for each in pending:
+            each.card_state = states.get(each.simulation.request.simulation_id)
 
     async def _write_follow_ups(self, pending: list[_PendingFollowUp]) -> None:
         follow_ups = [each.follow_up for each in pending]

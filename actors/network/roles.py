@@ -11,7 +11,12 @@ import structlog
 
 from actors.essential import start_essential
 from actors.metrics import Figures, Histogram
-from actors.network.acceptance_codec import decode_requests, encode_acceptances
+from actors.network.acceptance_codec import (
+    decode_requests,
+    decode_spends,
+    encode_acceptances,
+    encode_outcomes,
+)
 from actors.network.acquirer_session import AcquirerSession
 from actors.network.authentication_keys import AuthenticationKeys
 from actors.network.auto_clearing import AutoClearing
@@ -184,7 +189,7 @@ class ActiveNetwork:
         settings = context.settings
         dsn = settings.database_dsn
         card_rows = NetworkDbConnection(dsn, "stanchion-network-cards")
-        inserts = NetworkDbConnection(dsn, "stanchion-network-open")
+        inserts = NetworkDbConnection(dsn, "stanchion-network-open", session=GENERIC_PLANS)
         updates = NetworkDbConnection(dsn, "stanchion-network-move", session=GENERIC_PLANS)
         clearing = NetworkDbConnection(dsn, "stanchion-network-clear")
         self._db_connections = (card_rows, inserts, updates, clearing)
@@ -213,13 +218,16 @@ class ActiveNetwork:
             self._auto_clearing.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """``accept`` (``acceptance_codec``)."""
-        if method != "accept":
-            raise ValueError(method)
+        """``accept`` and ``spend`` (``acceptance_codec``). API servers of the release before call ``accept``
+        for spends too, after checking the card."""
         try:
-            return encode_acceptances(await self._network.accept(decode_requests(payload)))
+            if method == "spend":
+                return encode_outcomes(await self._network.spend(decode_spends(payload)))
+            if method == "accept":
+                return encode_acceptances(await self._network.accept(decode_requests(payload)))
         except DatabaseUnavailableError:
             return encode_acceptances(None)
+        raise ValueError(method)
 
     def figures(self) -> Figures:
         return {

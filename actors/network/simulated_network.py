@@ -19,6 +19,7 @@ from actors.network.cards import CardCredentials, CardsById
 from actors.network.message_flows import MessageFlows, MessageTransport
 from actors.network.messages import message_of, network_txn_id, rrn, wire_stan
 from actors.network.simulation_store import (
+    ACTIVE,
     Failure,
     PreparedFollowUp,
     Simulation,
@@ -38,6 +39,7 @@ from engine.simulation import (
     ForcePostRequest,
     Original,
     SimulationRequest,
+    SpendOutcome,
     SpendRequest,
 )
 
@@ -95,6 +97,21 @@ class SimulatedNetwork:
         }
         return [acceptances[request.simulation_id] for request in requests]
 
+    async def spend(self, requests: Sequence[SpendRequest]) -> list[SpendOutcome]:
+        """Like ``accept``, for spends whose caller has not checked the card. Spends on cards that are not
+        active are not stored."""
+        prepared = await self._prepare_all(requests)
+        states = await self._store.insert_active([spend.simulation for spend in prepared])
+        outcomes = []
+        for request, spend in zip(requests, prepared, strict=True):
+            state = states.get(request.simulation_id)
+            if state == ACTIVE:
+                self._send(spend)
+                outcomes.append(SpendOutcome(acceptance=_acceptance(spend.simulation)))
+            else:
+                outcomes.append(SpendOutcome(card_state=state))
+        return outcomes
+
     async def clear(self, originals: Sequence[Original]) -> list[asyncio.Task[None]]:
         """Present the open amounts of these sales, as automatic clearing. Returns the tasks of the flows."""
         now_ms = self._clock.now_ms()
@@ -134,17 +151,23 @@ class SimulatedNetwork:
     async def _start_spends(self, requests: Sequence[SpendRequest]) -> list[Simulation]:
         if not requests:
             return []
+        prepared = await self._prepare_all(requests)
+        await self._store.insert([spend.simulation for spend in prepared])
+        for spend in prepared:
+            self._send(spend)
+        return [spend.simulation for spend in prepared]
+
+    async def _prepare_all(self, requests: Sequence[SpendRequest]) -> list[_PreparedSpend]:
         cards = await self._cards.find_all([request.card_id for request in requests])
         serials = await self._store.take_stans(len(requests))
-        prepared = [
+        return [
             self._prepare(request, credentials, serial)
             for request, credentials, serial in zip(requests, cards, serials, strict=True)
         ]
-        await self._store.insert([spend.simulation for spend in prepared])
-        for spend in prepared:
-            if spend.message is not None:
-                self._flows.start(spend.simulation, spend.message)
-        return [spend.simulation for spend in prepared]
+
+    def _send(self, spend: _PreparedSpend) -> None:
+        if spend.message is not None:
+            self._flows.start(spend.simulation, spend.message)
 
     def _prepare(
         self, request: SpendRequest, credentials: CardCredentials | None, serial: int

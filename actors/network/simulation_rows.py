@@ -38,6 +38,29 @@ def insert_columns(simulations: Sequence[Simulation]) -> list[list[Any]]:
     ]
 
 
+def spend_values(simulation: Simulation) -> list[Any]:
+    """Arguments of ``insert_active_spend``."""
+    request = simulation.request
+    failed_ms = simulation.failed_ms
+    return [
+        request.simulation_id,
+        request.tenant_id,
+        request.card_id,
+        stored_request(request),
+        simulation.stan,
+        simulation.rrn,
+        simulation.network_txn_id,
+        to_datetime(request.accepted_ms),
+        None if failed_ms is None else to_datetime(failed_ms),
+        _json(simulation.failure),
+    ]
+
+
+def spend_columns(simulations: Sequence[Simulation]) -> list[list[Any]]:
+    """Arguments of ``insert_active_spends``."""
+    return [list(column) for column in zip(*map(spend_values, simulations), strict=True)]
+
+
 def sale_columns(applied: Mapping[str, AppliedFollowUp]) -> list[list[Any]]:
     """Arguments of ``update_sales``; ``applied``: the last follow-up of each sale, by simulation id."""
     return [

@@ -7,8 +7,8 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -41,6 +41,10 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     def operation(self) -> Operation:
         """The kind of message."""
         return self.request.operation if isinstance(self.request, FollowUpRecord) else "spend"
+
+
+ACTIVE: Final = "active"
+"""State of a card whose spends are sent."""
 
 
 class SaleIncrease(msgspec.Struct, frozen=True):
@@ -93,6 +97,10 @@ class SimulationStore(Protocol):
 
     async def insert(self, simulations: Sequence[Simulation]) -> None:
         """Insert spends. Returns after the commit."""
+
+    async def insert_active(self, simulations: Sequence[Simulation]) -> Mapping[str, str]:
+        """Insert the spends whose card is an active test card of their tenant. Returns the states of the
+        cards by simulation id, after the commit; without a state, the tenant has no such card."""
 
     async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False

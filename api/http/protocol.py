@@ -9,22 +9,18 @@ uvicorn's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from actors.connections import Admission, ConnectionTable, Drain
 from actors.ids import new_id
+from api.http.closing_transport import ClosingTransport
 from api.http.problems import Refusal, problem_response
 from api.http.scope import ARRIVED
 from api.http.security_headers import SECURITY_HEADERS
 from engine.limits import HTTP_FRAMING_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_PIPELINE_MAX
-
-TLS_WRITE_BYTES: Final = 64 * 1024
-"""Size of one write over TLS. A TLS transport passes each write to the socket's buffer as a whole, where the
-unsent rest cannot be measured."""
 
 
 class ProblemProtocol(HttpToolsProtocol):
@@ -221,64 +217,3 @@ class ProblemProtocol(HttpToolsProtocol):
 
 class _HeadRefusedError(Exception):
     """Raised in a callback of the parser, to end parsing."""
-
-
-class ClosingTransport:
-    """A transport as uvicorn uses it, whose ``close`` lingers while the client is still sending.
-
-    Closing a socket with unread bytes resets the connection, and the client may lose the answer. An open
-    socket costs a descriptor until the client closes it. Therefore the connection is closed for writing only,
-    and reads within the limits of its table.
-    """
-
-    def __init__(self, transport: asyncio.Transport, protocol: ProblemProtocol) -> None:
-        self._transport = transport
-        self._protocol = protocol
-        self._closing = False
-        self.pause_reading = transport.pause_reading
-        self.resume_reading = transport.resume_reading
-        self.get_extra_info = transport.get_extra_info
-        self.get_write_buffer_size = transport.get_write_buffer_size
-        tls = transport.get_extra_info("sslcontext") is not None
-        self.write: Callable[[bytes], None] = self._write_in_parts if tls else transport.write
-
-    def is_closing(self) -> bool:
-        return self._closing or self._transport.is_closing()
-
-    def close(self) -> None:
-        """Close, now or after lingering; later writes are dropped."""
-        if self._closing:
-            return
-        self._close_writing()
-        if self._transport.is_closing() or not self._protocol.request_unfinished():
-            self._transport.close()
-            return
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        self._protocol.linger()
-
-    def close_now(self) -> None:
-        """Close without lingering; the unsent rest of the answer is still sent."""
-        self._close_writing()
-        self._transport.close()
-
-    def abort(self) -> None:
-        """Close and drop the unsent rest."""
-        self._close_writing()
-        try:
-            self._transport.abort()
-        except AttributeError:
-            # In some releases of Python 3.11, a closed TLS connection has no transport any more.
-            self._transport.close()
-
-    def _close_writing(self) -> None:
-        self._closing = True
-        self.write = _drop
-
-    def _write_in_parts(self, data: bytes) -> None:
-        for start in range(0, len(data), TLS_WRITE_BYTES):
-            self._transport.write(data[start : start + TLS_WRITE_BYTES])
-
-
-def _drop(_data: bytes) -> None:
-    """Discard an answer after the connection was closed."""

@@ -1,13 +1,14 @@
 """Look-ups of test cards' states, batched over requests.
 
-They use one dedicated connection with a prepared plan. Taking a connection from the pool for each look-up
-would cost as much as the statement.
+Only spends through a simulated network of the release before need them (``Network.spend``). They use one
+dedicated connection with a prepared plan. Taking a connection from the pool for each look-up would cost as
+much as the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from actors.batcher import Coalescer
 from actors.database import INDEX_PLANS, DbConnection
@@ -35,6 +36,14 @@ def card_state_connection(dsn: str) -> DbConnection:
     )
 
 
+def refuse_card(state: str | None) -> NoReturn:
+    """Raise ``Refusal`` for a card in ``state``, which is not active; ``None``: the tenant has no such
+    card."""
+    if state is None:
+        raise not_found()
+    raise Refusal("card-not-active", f"The card is {state}.")
+
+
 class CardStates:
     """``connection`` is a ``card_state_connection``; several instances may share it."""
 
@@ -45,10 +54,8 @@ class CardStates:
     async def require_active(self, card_id: str, tenant_id: str) -> None:
         """Raise ``Refusal`` 404 unless the tenant has the card, 409 unless it is active."""
         state = await self._states.get((card_id, tenant_id))
-        if state is None:
-            raise not_found()
         if state != "active":
-            raise Refusal("card-not-active", f"The card is {state}.")
+            refuse_card(state)
 
     async def _read(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
         rows = await self._connection.fetch(

@@ -1,5 +1,5 @@
-"""Operations on simulated spends. The POST is the hot path of the API: a cached token, a batched look-up of
-the card's state, and one call to the simulated network."""
+"""Operations on simulated spends. The POST is the hot path of the API: a cached token, and one call to the
+simulated network, which checks the card in the statement that stores the spend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from api.operations.call import PathId, ReadCall
 from api.operations.pagination import PageQuery, page, page_model
 from api.operations.route import new_router
 from api.services import Services
-from api.simulations.card_states import CardStates
+from api.simulations.card_states import CardStates, refuse_card
 from api.simulations.inputs import SpendInput, merchant_amount_of
 from api.simulations.of_transaction import of_transaction
 from api.simulations.record import FIND, SELECT, TABLE, Operation, SimulationView, State, show
@@ -65,8 +65,13 @@ async def create_simulated_spend(
     recorded on the simulation and is not an error of this request.
     """
     services, tenant_id = call.services, call.caller.tenant_id
-    await cards.require_active(given.card_id, tenant_id)
-    accepted = await services.network.accept(_request(given, tenant_id, services))
+    request = _request(given, tenant_id, services)
+    outcome = await services.network.spend(request)
+    if outcome is None:
+        await cards.require_active(given.card_id, tenant_id)
+        accepted = await services.network.accept(request)
+    else:
+        accepted = outcome.acceptance or refuse_card(outcome.card_state)
     return json_response(202, show_acceptance(accepted))
 
 

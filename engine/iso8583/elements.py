@@ -7,6 +7,7 @@ are confidential. Readers raise ``ElementError`` with field and problem, without
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -14,6 +15,8 @@ import msgspec
 from engine.instant import to_datetime
 from engine.iso8583.latin import plain
 from engine.pan import Masked
+
+_HOUR_MS: Final = 3_600_000
 
 TAG_CHARS: Final = 2
 TAG_LENGTH_CHARS: Final = 3
@@ -79,13 +82,23 @@ class ElementError(ValueError):
 
 def transmission_time(at_ms: int) -> str:
     """DE7: MMDDhhmmss, UTC."""
-    return to_datetime(at_ms).strftime("%m%d%H%M%S")
+    return _second_text(at_ms // 1000)
 
 
 def retrieval_reference(at_ms: int, stan: str) -> str:
     """DE37: last digit of the year, day of the year, hour and STAN; twelve digits."""
-    at = to_datetime(at_ms)
-    return f"{at.year % 10}{at.timetuple().tm_yday:03d}{at.hour:02d}{stan}"
+    return f"{_hour_text(at_ms // _HOUR_MS)}{stan}"
+
+
+@lru_cache(maxsize=64)
+def _second_text(at_s: int) -> str:
+    return to_datetime(at_s * 1000).strftime("%m%d%H%M%S")
+
+
+@lru_cache(maxsize=64)
+def _hour_text(at_hours: int) -> str:
+    at = to_datetime(at_hours * _HOUR_MS)
+    return f"{at.year % 10}{at.timetuple().tm_yday:03d}{at.hour:02d}"
 
 
 # DE43 -------------------------------------------------------------------------------------------------------

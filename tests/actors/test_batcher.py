@@ -53,7 +53,7 @@ async def test_batch_has_whole_additions_up_to_its_size() -> None:
 async def test_batcher_rests_after_each_batch() -> None:
     sink = Sink()
     sink.release()
-    batcher = Batcher(sink.flush, 100, pause_seconds=0.05)
+    batcher = Batcher(sink.flush, 100, item_pause_seconds=0.05)
     loop = asyncio.get_running_loop()
     began = loop.time()
     await batcher.add([1])
@@ -64,6 +64,34 @@ async def test_batcher_rests_after_each_batch() -> None:
     assert sink.batches == [[1], [2, 3]]
     assert loop.time() - began >= 0.05
     await batcher.drain()
+
+
+async def paused(count: int, batch_max: int = 100) -> list[float]:
+    """The pauses of a batcher after one batch of ``count`` items, while two more items wait."""
+    sink, pauses = Sink(), []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    batcher = Batcher(sink.flush, batch_max, item_pause_seconds=0.01, pause_seconds_max=0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        first = batcher.add(list(range(count)))
+        await asyncio.sleep(0)
+        later = batcher.add([1, 2])
+        patch.setattr(asyncio, "sleep", sleep)
+        sink.release()
+        await asyncio.gather(first, later)
+        await batcher.drain()
+    return pauses
+
+
+async def test_pause_grows_with_the_batch_up_to_its_maximum() -> None:
+    assert await paused(3) == [pytest.approx(0.03), pytest.approx(0.02)]
+    assert await paused(50) == [0.1, pytest.approx(0.02)]
+
+
+async def test_batcher_does_not_pause_while_a_full_batch_waits() -> None:
+    assert await paused(3, batch_max=2) == [pytest.approx(0.02)]
 
 
 async def test_exception_reaches_only_its_own_batch() -> None:

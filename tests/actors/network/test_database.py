@@ -111,6 +111,8 @@ def test_statements_are_loaded_by_name() -> None:
         "find_signed_off_links",
         "find_simulations",
         "find_unanswered",
+        "insert_active_spend",
+        "insert_active_spends",
         "insert_simulations",
         "lock_sales",
         "open_cards",
@@ -121,14 +123,24 @@ def test_statements_are_loaded_by_name() -> None:
     }
 
 
-async def test_generic_plan_uses_the_primary_key(database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("statement", "parameters", "table"),
+    [
+        ("record_simulations", 13, "simulations"),
+        ("insert_active_spend", 10, "cards"),
+        ("insert_active_spends", 10, "cards"),
+    ],
+)
+async def test_generic_plan_uses_the_primary_key(
+    database_url: str, statement: str, parameters: int, table: str
+) -> None:
     """Even when planned with statistics of empty tables, for which a full index scan looks free."""
     connection = await asyncpg.connect(database_url, server_settings=dict(GENERIC_PLANS))
-    await connection.execute("ANALYZE simulations")
-    await connection.execute(f"PREPARE kept AS {SQL['record_simulations']}")
-    nothing = ", ".join(["NULL"] * 13)
+    await connection.execute(f"ANALYZE {table}")
+    await connection.execute(f"PREPARE kept AS {SQL[statement]}")
+    nothing = ", ".join(["NULL"] * parameters)
     plan = [row[0].strip() for row in await connection.fetch(f"EXPLAIN EXECUTE kept({nothing})")]
     await connection.close()
-    scans = [number for number, line in enumerate(plan) if " on simulations " in line and "Scan" in line]
+    scans = [number for number, line in enumerate(plan) if f" on {table} " in line and "Scan" in line]
     assert len(scans) == 1, plan
     assert plan[scans[0] + 1].startswith("Index Cond: (id = "), plan

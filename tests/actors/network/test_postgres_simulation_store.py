@@ -18,7 +18,9 @@ from actors.network.simulation_store import Failure, Simulation, StateChange
 from engine.instant import to_ms
 from engine.limits import STAN_BLOCK
 from engine.simulation import SpendRequest
+from tests.support.actors.network.rows import add_card
 from tests.support.actors.network.simulations import NOW_MS, rows, spend
+from tests.support.actors.network.support import CARD_ID
 
 
 @pytest.fixture
@@ -208,3 +210,41 @@ def test_stored_request_has_no_secrets() -> None:
     assert not any(secret in stored for secret in ("987", "AAABBB", "reference"))
     decoded = msgspec.json.decode(stored, type=SpendRequest)
     assert decoded == msgspec.structs.replace(request, cvv2=None, auth_value=None, threeds_ref=None)
+
+
+async def test_spends_are_inserted_only_for_active_cards_of_their_tenant(
+    store: PostgresSimulationStore, database_url: str
+) -> None:
+    cards = {state: new_id(0xA7) for state in ("active", "suspended", "live", "foreign", "missing")}
+    await add_card(database_url, cards["active"])
+    await add_card(database_url, cards["suspended"], state="suspended")
+    await add_card(database_url, cards["live"], live=True)
+    await add_card(database_url, cards["foreign"], tenant_id=new_id())
+    spends = {name: Simulation(request=spend(card_id=card_id)) for name, card_id in cards.items()}
+    ids = {name: each.request.simulation_id for name, each in spends.items()}
+    # One statement for all, and one for each.
+    together = await store.insert_active(list(spends.values()))
+    assert together == {ids["active"]: "active", ids["suspended"]: "suspended"}
+    assert set(await rows(database_url)) == {ids["active"]}
+    for name in ("suspended", "live", "foreign", "missing"):
+        states = await store.insert_active([spends[name]])
+        assert states == ({ids[name]: "suspended"} if name == "suspended" else {})
+    assert set(await rows(database_url)) == {ids["active"]}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_row_of_an_active_card_equals_that_of_insert(
+    store: PostgresSimulationStore, database_url: str, count: int
+) -> None:
+    await add_card(database_url, CARD_ID)
+    failure = Failure("pre_build", "code", "detail")
+    accepted = {"stan": "000001", "rrn": "632510000001", "network_txn_id": "SN1"}
+    for values in (accepted, {"failed_ms": NOW_MS + 1, "failure": failure}):
+        simulations = [Simulation(request=spend(), **values) for _ in range(count + 1)]
+        await store.insert(simulations[:1])
+        await store.insert_active(simulations[1:])
+        found = await rows(database_url)
+        first, *others = [found[each.request.simulation_id] for each in simulations]
+        names = first.keys() - {"id", "key", "request"}
+        for other in others:
+            assert {name: other[name] for name in names} == {name: first[name] for name in names}

@@ -15,9 +15,11 @@ from actors.network.database import NetworkDbConnection
 from actors.network.postgres_simulation_store import PostgresSimulationStore
 from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import Authorize
+from engine.simulation import SpendOutcome
 from tests.support.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
 from tests.support.actors.network.simulations import rows, spend
 from tests.support.actors.network.support import (
+    CARD_ID,
     WAIT_SECONDS,
     Harness,
     approve,
@@ -164,6 +166,21 @@ async def test_refused_spend_has_no_references(changes: dict[str, Any], code: st
     assert (store.simulations[0].failure.stage, store.simulations[0].failure.code) == ("pre_build", code)
     assert store.simulations[0].stan is None
     await until(lambda: len(transport.sent) == 1)
+    await network.stop()
+
+
+async def test_spend_is_stored_and_sent_only_for_an_active_card() -> None:
+    transport, store = FakeTransport(), MemorySimulationStore()
+    network = SimulatedNetwork(transport, store, card_lookup())
+    unknown = spend(card_id="01900000-0000-7000-8000-0000000000ff")
+    absent, accepted = await network.spend([unknown, spend()])
+    assert absent == SpendOutcome()
+    assert accepted.acceptance is not None
+    assert [accepted.acceptance.stan] == [each.stan for each in store.simulations]
+    store.card_states = {CARD_ID: "suspended"}
+    assert await network.spend([spend()]) == [SpendOutcome(card_state="suspended")]
+    await until(lambda: transport.sent)
+    assert (len(transport.sent), len(store.simulations)) == (1, 1)
     await network.stop()
 
 

@@ -233,18 +233,17 @@ async def test_spend_without_card_states_returns_dependency_unavailable(
     running: Installation, acme: Caller
 ) -> None:
     nowhere = card_state_connection(f"postgresql://x:y@127.0.0.1:{free_port()}/z")
-    app = create_app(replace(running.services, card_state_connection=nowhere))
-    transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
+    async with running.on_earlier_network(card_state_connection=nowhere) as http:
         acme.http = http
         unavailable(await acme.send("POST", "/v1/simulated-spends", SPEND, key=None))
 
 
-async def test_spends_recover_after_the_card_state_connection_was_cut(
+async def test_spends_recover_after_the_connections_of_the_network_were_cut(
     running: Installation, acme: Caller
 ) -> None:
     assert (await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)).status_code == 404
-    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion-api'"
+    named = "application_name LIKE 'stanchion-network-%'"
+    cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {named}"
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     assert await connection.fetch(cut + " AND datname = current_database()")
     await connection.close()

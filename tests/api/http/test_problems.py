@@ -18,7 +18,7 @@ from api.vision.app import create_app as create_vision_app
 from engine.acts import Act
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, NotExecuted, Reply
-from engine.simulation import Acceptance, SimulationRequest
+from engine.simulation import Acceptance, SimulationRequest, SpendOutcome, SpendRequest
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 from tests.support.api.vision.applicant import vision_host
@@ -130,6 +130,10 @@ class Failing:
         return self.failure
 
     async def accept(self, request: SimulationRequest) -> Acceptance:
+        assert isinstance(self.failure, Exception)
+        raise self.failure
+
+    async def spend(self, request: SpendRequest) -> SpendOutcome:
         assert isinstance(self.failure, Exception)
         raise self.failure
 

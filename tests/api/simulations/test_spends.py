@@ -93,6 +93,26 @@ async def test_spend_on_an_inactive_card_is_refused(acme: Caller, state: str) ->
     assert refused["type"] == "/problems/card-not-active"
 
 
+async def test_spend_on_a_card_of_another_tenant_is_refused(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    stranger = await running.caller("stranger")
+    await stranger.post("/v1/simulated-spends", spend_of(card["id"]), 404, key=None)
+
+
+async def test_network_of_the_release_before_gets_only_spends_on_active_cards(
+    running: Installation, acme: Caller
+) -> None:
+    card = await acme.funded_card()
+    suspended = await acme.funded_card()
+    await acme.patch(f"/v1/cards/{suspended['id']}", {"state": "suspended"})
+    async with running.on_earlier_network() as acme.http:
+        accepted = await acme.post("/v1/simulated-spends", spend_of(card["id"]), 202, key=None)
+        refused = await acme.post("/v1/simulated-spends", spend_of(suspended["id"]), 409, key=None)
+        await acme.post("/v1/simulated-spends", spend_of(CARD_ID), 404, key=None)
+        assert (await acme.simulation(accepted["simulation_id"]))["decision"] == "approved"
+    assert refused["detail"] == "The card is suspended."
+
+
 async def test_spend_in_another_currency_is_declined(acme: Caller) -> None:
     card = await acme.funded_card()
     record = await acme.spend(card, "1.00", "USD")

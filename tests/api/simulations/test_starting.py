@@ -14,7 +14,7 @@ import pytest
 
 from api.app import create_app
 from api.http.faults import NetworkUnavailableError
-from engine.simulation import Acceptance, SimulationRequest
+from engine.simulation import Acceptance, SimulationRequest, SpendOutcome, SpendRequest
 from tests.api.simulations.test_follow_ups import body_of, change, money
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
@@ -50,6 +50,10 @@ class LosesAnswers:
     async def accept(self, request: SimulationRequest) -> Acceptance:
         await self._network.accept(request)
         raise NetworkUnavailableError
+
+    async def spend(self, request: SpendRequest) -> SpendOutcome | None:
+        outcome: SpendOutcome | None = await self._network.spend(request)
+        return outcome
 
 
 @pytest.mark.parametrize("path", ["/v1/simulated-spends/{id}/increment", "/v1/simulated-clearings"])

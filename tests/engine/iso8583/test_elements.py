@@ -3,7 +3,7 @@ value."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -32,6 +32,14 @@ from engine.iso8583.latin import plain
 from tests.support.engine.iso8583.messages import PRINTABLE
 
 digits = "0123456789"
+
+
+@pytest.mark.parametrize("at_ms", [-1, 0, 999, 1_000, 3_599_999, 3_600_000, 1_795_253_400_123])
+def test_references_of_neighbouring_instants(at_ms: int) -> None:
+    for instant_ms in (at_ms - 1, at_ms, at_ms + 1):
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=instant_ms)
+        assert transmission_time(instant_ms) == f"{at:%m%d%H%M%S}"
+        assert retrieval_reference(instant_ms, "000123") == f"{at:%Y%j%H}"[3:] + "000123"
 
 
 def test_transmission_time_and_retrieval_reference() -> None:

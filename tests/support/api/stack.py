@@ -24,7 +24,7 @@ from actors.egress.receivers import LocalReceivers
 from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.outbox.role import RelayRole
-from actors.peers import NETWORK, PeerGoneError, RoutingTable
+from actors.peers import NETWORK, PeerFailedError, PeerGoneError, RoutingTable
 from actors.roles import Context, Role
 from actors.router import Router
 from actors.settings import Settings
@@ -102,6 +102,18 @@ class LoopPeers:
         return await self.roles[role].call(method, payload)
 
 
+class EarlierNetworkPeers:
+    """``peers`` with a simulated network of the release before, which does not know ``spend``."""
+
+    def __init__(self, peers: LoopPeers) -> None:
+        self._peers = peers
+
+    async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        if method == "spend":
+            raise PeerFailedError(f"{role}: {ValueError.__name__}")
+        return await self._peers.call(role, method, payload)
+
+
 class Installation:
     """A running installation; ``http`` is a client of its API."""
 
@@ -115,6 +127,14 @@ class Installation:
         """A client of another API server of this installation, with other settings."""
         services = dataclasses.replace(self.services, settings=self.services.settings.replace(**changes))
         transport = httpx2.ASGITransport(app=create_app(services))
+        return httpx2.AsyncClient(transport=transport, base_url="http://api.test")
+
+    def on_earlier_network(self, **services: Any) -> httpx2.AsyncClient:
+        """A client of another API server of this installation, which calls a simulated network of the
+        release before. ``services`` replaces other services of that server."""
+        network = NetworkClient(EarlierNetworkPeers(self.peers))  # type: ignore[arg-type]
+        changed = dataclasses.replace(self.services, network=network, **services)
+        transport = httpx2.ASGITransport(app=create_app(changed))
         return httpx2.AsyncClient(transport=transport, base_url="http://api.test")
 
     async def replace_host(self) -> None:

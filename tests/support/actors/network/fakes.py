@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from actors.network.acquirer_session import NotConnectedError
 from actors.network.cards import CardCredentials
@@ -35,6 +35,7 @@ class MemorySimulationStore:
         self.simulations: list[Simulation] = []
         self.changes: list[StateChange] = []
         self.sales: dict[str, SaleState] = {}
+        self.card_states = {CARD_ID: "active"}
         self._next = 0
 
     async def take_stans(self, count: int) -> list[int]:
@@ -43,6 +44,17 @@ class MemorySimulationStore:
 
     async def insert(self, simulations: Sequence[Simulation]) -> None:
         self.simulations += simulations
+
+    async def insert_active(self, simulations: Sequence[Simulation]) -> Mapping[str, str]:
+        states = {
+            each.request.simulation_id: self.card_states[each.request.card_id]
+            for each in simulations
+            if each.request.card_id in self.card_states
+        }
+        self.simulations += [
+            each for each in simulations if states.get(each.request.simulation_id) == "active"
+        ]
+        return states
 
     async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
