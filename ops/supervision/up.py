@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol, TypeVar
 import structlog
 
 from actors.cluster.environment import RestartError
+from actors.cluster.liveness import until_tick
 from actors.journal.replication import data_loss
 from actors.log import configure
 from actors.network.links.file import configured_links
@@ -58,6 +59,7 @@ T = TypeVar("T")
 CLIENTS_FILE: Final = "keys/demo-clients.json"
 DEPENDENCY_SECONDS_MAX: Final = 30.0
 RESTART_POLL_SECONDS: Final = 0.2
+"""A multiple of ``ROLE_CHECK_SECONDS``: both are due at one wake-up of the supervisor."""
 ACTORS_STOP_SECONDS_MAX: Final = 60.0
 LATER_IMPORTS: Final = ("redis", "redis.asyncio")
 """Modules that take long to import and are not needed before the embedded servers run."""
@@ -350,7 +352,7 @@ async def _first_failure(processes: ProcessGroup, servers: Servers) -> str:
         while not failed.done():
             for name in servers.revive():
                 _print(f"{name} ended unexpectedly; restarting it.")
-            await asyncio.wait((failed,), timeout=RESTART_POLL_SECONDS)
+            await asyncio.wait((failed,), timeout=until_tick(RESTART_POLL_SECONDS))
         return failed.result()
     finally:
         failed.cancel()
