@@ -130,5 +130,10 @@ async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy) -> L
 async def tick(seconds: float) -> None:
     """Sleep until a multiple of ``seconds``, at least half of it and at most one and a half. Watchers of
     many processes then wake together, which costs one wake-up of this process instead of one for each."""
+    await asyncio.sleep(until_tick(seconds))
+
+
+def until_tick(seconds: float) -> float:
+    """The seconds that ``tick`` sleeps from now on."""
     remaining = seconds - asyncio.get_running_loop().time() % seconds
-    await asyncio.sleep(remaining if remaining >= seconds / 2 else remaining + seconds)
+    return remaining if remaining >= seconds / 2 else remaining + seconds

@@ -13,9 +13,10 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from ray._private import node as ray_node
 from ray._private import services as ray_services
@@ -27,6 +28,8 @@ from ray._raylet import (  # type: ignore[attr-defined]
     METRICS_EXPORT_PORT_NAME,
     persist_port,
 )
+
+from actors.cluster.fork_server_process import ForkServer
 
 NOT_IN_USE: Final = -1
 """The port that the dashboard agent writes down for each of its services when Ray has no dashboard."""
@@ -47,9 +50,10 @@ def servers() -> dict[str, subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def without_helpers() -> Iterator[None]:
-    """Within this context, ``ray.init`` starts a ``LocalNode``."""
+def without_helpers(fork_server: ForkServer | None) -> Iterator[None]:
+    """Within this context, ``ray.init`` starts a ``LocalNode``, which uses ``fork_server``."""
     ordinary = ray_node.Node
+    LocalNode.fork_server = fork_server
     ray_node.Node = LocalNode  # type: ignore[assignment,misc]
     try:
         yield
@@ -59,6 +63,8 @@ def without_helpers() -> Iterator[None]:
 
 class LocalNode(ray_node.Node):
     """A node with Ray's two servers and no other process to wait for."""
+
+    fork_server: ClassVar[ForkServer | None] = None
 
     def __init__(self, ray_params: RayParams, **options: Any) -> None:
         ray_params.no_monitor = True
@@ -72,11 +78,18 @@ class LocalNode(ray_node.Node):
         """Start none."""
 
     def start_raylet(self, *arguments: Any, **options: Any) -> None:
-        """Start the raylet without its own agents, after writing the ports that they would write."""
+        """Start the raylet with the fork server and without its own agents, after writing the ports that they
+        would write."""
         for name in DASHBOARD_PORTS:
             persist_port(self._session_dir, self._node_id, name, NOT_IN_USE)
-        with _without_agents():
+        with _changed_commands(self._changed):
             super().start_raylet(*arguments, **options)
+
+    def _changed(self, command: list[str]) -> list[str]:
+        command = without_agents(command)
+        if self.fork_server is None:
+            return command
+        return self.fork_server.command(command, Path(self._session_dir))
 
     def kill_all_processes(self, *arguments: Any, **options: Any) -> None:
         super().kill_all_processes(*arguments, **options)
@@ -85,14 +98,14 @@ class LocalNode(ray_node.Node):
 
 
 @contextmanager
-def _without_agents() -> Iterator[None]:
-    """Within this context, Ray starts servers without agents."""
+def _changed_commands(change: Callable[[list[str]], list[str]]) -> Iterator[None]:
+    """Within this context, Ray starts servers by changed commands."""
     start = ray_services.start_ray_process
 
-    def start_alone(command: list[str], *arguments: Any, **options: Any) -> Any:
-        return start(without_agents(command), *arguments, **options)
+    def start_changed(command: list[str], *arguments: Any, **options: Any) -> Any:
+        return start(change(command), *arguments, **options)
 
-    ray_services.start_ray_process = start_alone
+    ray_services.start_ray_process = start_changed
     try:
         yield
     finally:

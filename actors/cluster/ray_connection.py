@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from actors.cluster.daemon_thread import in_daemon_thread, wait_idle
 from actors.cluster.environment import ClusterError
+from actors.cluster.fork_server_process import ForkServer
 from actors.cluster.local_node import servers
 from actors.cluster.peers import RayPeers
 from actors.cluster.process_state import kill_process
@@ -20,10 +21,11 @@ from engine.limits import RAY_IDLE_SECONDS, RAY_LEAVE_SECONDS, RAY_LOST_SECONDS
 class RayConnection:
     """Joins and leaves Ray, also several times. ``servers`` watches the servers of a local Ray."""
 
-    def __init__(self, settings: Settings, peers: RayPeers) -> None:
+    def __init__(self, settings: Settings, peers: RayPeers, fork_server: ForkServer | None = None) -> None:
         self._settings = settings
         self._peers = peers
-        self.servers = RayServers(servers)
+        self._fork_server = fork_server
+        self.servers = RayServers(servers, fork_server=fork_server)
         self._joining: asyncio.Future[None] | None = None
         self._outliving: set[str] = set()
         """Identities of processes that a Ray has started and that still run after its end."""
@@ -33,7 +35,9 @@ class RayConnection:
         # In a thread: on the main thread Ray would install signal handlers that end this process at once, and
         # the event loop could not stop the installation in order. The thread stays alive, because Ray's
         # servers end with the thread that started them.
-        self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
+        if self._fork_server is not None:
+            self._fork_server.start()
+        self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings, self._fork_server))
         await asyncio.shield(self._joining)
         _restore_signal_handlers()
         self.servers.learn()
@@ -59,6 +63,11 @@ class RayConnection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RAY_LEAVE_SECONDS):
                     await self.leave()
+
+    async def renew_fork_server(self) -> None:
+        """Have later processes run the current code."""
+        if self._fork_server is not None:
+            await asyncio.to_thread(self._fork_server.renew)
 
     def end_outliving(self) -> None:
         """Kill the processes of earlier Rays that still run."""

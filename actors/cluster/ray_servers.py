@@ -20,7 +20,7 @@ from actors.cluster.process_state import (
 from engine.limits import RAY_CHECK_SECONDS, STOPPED_CHECKS
 
 RAYLET: Final = "raylet"
-"""The parent of all processes that Ray starts. It starts them in its main thread."""
+"""The parent of the processes that it starts itself, in its main thread."""
 COMPLETE_EVERY_CHECKS: Final = 25
 """Number of checks of which one lists the children of all threads of the raylet, about thirty. The others
 list those of its main thread."""
@@ -35,13 +35,25 @@ class Server(Protocol):
     def kill(self) -> None: ...
 
 
+class Parent(Protocol):
+    """A parent of processes (``ForkServer``)."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+
 class RayServers:
-    """Watches the servers that ``find`` returns by name. Call ``learn`` after each start of Ray."""
+    """Watches the servers that ``find`` returns by name. Call ``learn`` after each start of Ray. Processes of
+    Ray can be children of ``fork_server``."""
 
     def __init__(
-        self, find: Callable[[], Mapping[str, Server]], check_seconds: float = RAY_CHECK_SECONDS
+        self,
+        find: Callable[[], Mapping[str, Server]],
+        check_seconds: float = RAY_CHECK_SECONDS,
+        fork_server: Parent | None = None,
     ) -> None:
         self._find = find
+        self._fork_server = fork_server
         self._check_seconds = check_seconds
         self._servers: dict[str, Server] = {}
         self._states: dict[str, KernelState] = {}
@@ -84,13 +96,22 @@ class RayServers:
         return self.missing
 
     def _note_processes(self, *, complete: bool) -> None:
-        raylet = self._servers.get(RAYLET)
-        children = [] if raylet is None else child_pids(raylet.pid, of_main_thread=not complete)
+        children = self._child_pids(complete=complete)
         if children and children != self._children:
             # Identities are read after a change only: that costs several times as much as the list.
             self._children = children
             earlier = {each for each in self._processes if not is_halted(each)}
             self._processes = earlier | set(filter(None, map(identity_of, children)))
+
+    def _child_pids(self, *, complete: bool) -> list[int]:
+        raylet = self._servers.get(RAYLET)
+        if raylet is None:
+            return []
+        children = child_pids(raylet.pid, of_main_thread=not complete)
+        fork_server = None if self._fork_server is None else self._fork_server.pid
+        if fork_server is not None:
+            children += child_pids(fork_server, of_main_thread=not complete)
+        return children
 
     def processes(self) -> set[str]:
         """The identities of all processes that this Ray has started."""

@@ -23,6 +23,7 @@ import ray
 import structlog
 
 from actors.cluster.environment import ClusterError, prepare, token_file
+from actors.cluster.fork_server_process import ForkServer
 from actors.cluster.local_node import without_helpers
 from actors.cluster.serialization import leave_addons_out
 from actors.settings import Settings
@@ -47,8 +48,9 @@ def namespace(settings: Settings) -> str:
     return f"stanchion-{_digest(settings)}"
 
 
-def join(settings: Settings) -> None:
-    """Start a local Ray, or connect to ``settings.ray_address``. Raises ClusterError."""
+def join(settings: Settings, fork_server: ForkServer | None = None) -> None:
+    """Start a local Ray whose processes come from ``fork_server``, or connect to ``settings.ray_address``.
+    Raises ClusterError."""
     leave_addons_out()
     if settings.ray_address:
         _join_cluster(settings.ray_address, namespace(settings))
@@ -59,7 +61,7 @@ def join(settings: Settings) -> None:
     folder = _make_folder(settings)
     for attempt in range(1, START_ATTEMPTS + 1):
         try:
-            _start_local(settings, folder)
+            _start_local(settings, folder, fork_server)
         except Exception as failure:  # noqa: BLE001 - Ray raises plain ones when its parts take too long
             ray.shutdown()
             _log.warning("ray_did_not_start", error=type(failure).__name__, attempt=attempt)
@@ -69,8 +71,8 @@ def join(settings: Settings) -> None:
     raise ClusterError(f"Ray does not start: {reason}")
 
 
-def _start_local(settings: Settings, folder: Path) -> None:
-    with without_helpers():
+def _start_local(settings: Settings, folder: Path, fork_server: ForkServer | None = None) -> None:
+    with without_helpers(fork_server):
         ray.init(
             address="local",
             namespace=namespace(settings),

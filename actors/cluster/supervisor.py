@@ -22,6 +22,7 @@ from ray.exceptions import RayError
 
 from actors.cluster.environment import ClusterError, RestartError
 from actors.cluster.exporter import Exporter
+from actors.cluster.fork_server_process import ForkServer
 from actors.cluster.garbage_collection import spare_loaded_objects
 from actors.cluster.installation_checks import EDGE, installation_checks
 from actors.cluster.listen_addresses import ListenAddresses, listen_addresses
@@ -54,11 +55,13 @@ class ClusterSupervisor:
     """All processes of an installation. ``stop`` is safe to call twice, and after a ``start`` that was cut
     short."""
 
-    def __init__(self, settings: Settings, specs: Sequence[ProcessSpec]) -> None:
+    def __init__(
+        self, settings: Settings, specs: Sequence[ProcessSpec], fork_server: ForkServer | None = None
+    ) -> None:
         self._settings = settings
         self._peers = RayPeers(settings)
         self._nodes = Nodes(settings)
-        self._ray = RayConnection(settings, self._peers)
+        self._ray = RayConnection(settings, self._peers, fork_server)
         self._processes = ProcessSet(settings, specs, self._peers, self._on_failure)
         self._exporter = Exporter(
             self._peers, self._processes.current_names, self._checks, settings.database_dsn
@@ -126,6 +129,7 @@ class ClusterSupervisor:
         installation serves. ``report`` receives one line for each. Raises RestartError at the first process
         that cannot be replaced, or when Ray ends; the remaining processes continue unchanged."""
         async with self._restarting:
+            await self._ray.renew_fork_server()
             replacing = asyncio.create_task(replace_all(self._peers, self._processes, report))
             rebuilding = asyncio.create_task(self._rebuilding.wait())
             try:

@@ -31,7 +31,7 @@ from api.http.scope import REQUEST_ID
 from api.operations.acts import SIGN_IN, SIGN_OUT, Change, write_act
 from api.services import Services
 from api.users.accounts import Account, account_of, set_zone, signed_in
-from api.users.views import KIND
+from api.users.kind import KIND
 from engine.acts import Act, View
 from engine.limits import CONSOLE_SESSION_HOURS, ONE_TIME_CODE_SECONDS, SECRET_BYTES
 from engine.scopes import Mode

@@ -27,10 +27,10 @@ from api.operations.call import NO_MEMBERS, Call, Empty, KeyedCall, OptionallyKe
 from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
 from api.operations.route import new_router
+from api.users.kind import KIND
 from api.users.links import Link, create_link, end_links
 from api.users.views import (
     FIND,
-    KIND,
     PERSONAL,
     SELECT,
     TABLE,

@@ -24,7 +24,6 @@ SELECT: Final = f"""
     FROM {TABLE} r
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
-KIND: Final = "user"
 PERSONAL: Final = frozenset({"email", "name"})
 """Members that the audit log masks."""
 

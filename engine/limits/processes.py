@@ -54,6 +54,10 @@ TABLE_SECONDS: Final = 12.0
 RAY_CHECK_SECONDS: Final = 0.2
 """Interval between checks of the servers of a local Ray: a multiple of ``ROLE_CHECK_SECONDS``, so that the
 supervisor makes both checks at one wake-up."""
+FORK_SECONDS: Final = 2.0
+"""Time that a process in the making waits for the fork server; afterwards it imports its code itself."""
+FORK_SERVER_STOP_SECONDS: Final = 1.0
+"""Time that the fork server has to end before it is killed."""
 READY_SECONDS: Final = 1.0
 """Time limit of each part of a readiness check; all parts are checked at once."""
 ROLE_START_SECONDS: Final = 60.0

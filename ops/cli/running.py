@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from actors.cluster.environment import prepare
+from actors.cluster.fork_server_process import ForkServer
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.cli.options import Var, read_settings, record
@@ -43,8 +46,6 @@ def up(
     ] = None,
 ) -> None:
     """Start everything, and serve until Ctrl-C or SIGTERM."""
-    from ops.supervision.up import up as run_installation
-
     if ports not in (None, "auto"):
         raise typer.BadParameter("must be `auto`", param_hint="--ports")
     overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
@@ -54,10 +55,28 @@ def up(
         overrides["root_path"] = root_path
     settings = read_settings(var, SUPERVISOR, **overrides)
     prepare(settings)
-    run_installation(settings, _load_actors)
+    with _fork_server(settings) as fork_server:
+        from ops.supervision.up import up as run_installation
+
+        run_installation(settings, partial(_load_actors, fork_server))
 
 
-def _load_actors() -> MakeProcessGroup:
+@contextmanager
+def _fork_server(settings: Settings) -> Iterator[ForkServer | None]:
+    """The fork server of a local Ray. It starts before the supervisor's own imports, which take as long as
+    its own."""
+    if settings.ray_address:
+        yield None
+        return
+    fork_server = ForkServer()
+    fork_server.start()
+    try:
+        yield fork_server
+    finally:
+        fork_server.stop()
+
+
+def _load_actors(fork_server: ForkServer | None) -> MakeProcessGroup:
     """Import the actors; returns the constructor of the supervisor of all processes, API servers included."""
     from actors.boot import API_NICENESS, processes
     from actors.cluster.supervisor import ClusterSupervisor
@@ -71,7 +90,7 @@ def _load_actors() -> MakeProcessGroup:
         # called `api` there would hide ours. All paths of the settings are absolute.
         os.chdir(settings.var_dir)
         servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each", API_NICENESS) for number in numbers]
-        return ClusterSupervisor(settings, [*processes(settings), *servers])
+        return ClusterSupervisor(settings, [*processes(settings), *servers], fork_server)
 
     return supervisor
 

@@ -8,8 +8,8 @@ import asyncpg
 
 from actors.ids import new_id
 from actors.vault import Vault
+from api.users.kind import KIND
 from api.users.links import Link, LinkPurpose, create_link
-from api.users.views import KIND
 from engine.scopes import MODES, ROLES
 from ops.database.clients import TENANT_NAME_CHARACTERS_MAX
 from ops.database.local_owner import LOCAL_EMAIL, LOCAL_NAME, LOCAL_TENANT

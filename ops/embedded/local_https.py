@@ -15,14 +15,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trustme
-from aiohttp import web
 
 from actors.egress.receivers import permitted
 from actors.settings import Settings
 from ops.embedded.passwords import write_private
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 AUTHORITY_FILE: Final = "local-ca.pem"
 KEY_FILE: Final = "keys/local-ca.key"
@@ -126,6 +128,8 @@ async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> Async
 
     Raises LocalHttpsError when the port is not available.
     """
+    # The import is slow, and the supervisor only makes the authority.
+    from aiohttp import web
 
     connections: set[asyncio.BaseTransport] = set()
 

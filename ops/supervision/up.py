@@ -2,8 +2,8 @@
 
 Settings → embedded servers → migrations → demo clients → actors → ``run.json`` → serve until asked to stop.
 Each step waits until the previous one works. On any exit, everything that was started is stopped in reverse
-order. Two steps run beside others, because they take as long: the import of the actors beside the start of
-the servers, and the start of Ray beside the migrations.
+order. Two steps run beside others, because they take as long: the import of the actors, and of what later
+steps need, beside the start of the servers, and the start of Ray beside the migrations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import structlog
-from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError, RedisError
 
 from actors.cluster.environment import RestartError
+from actors.cluster.liveness import until_tick
 from actors.journal.replication import data_loss
 from actors.log import configure
 from actors.network.links.file import configured_links
@@ -59,7 +59,10 @@ T = TypeVar("T")
 CLIENTS_FILE: Final = "keys/demo-clients.json"
 DEPENDENCY_SECONDS_MAX: Final = 30.0
 RESTART_POLL_SECONDS: Final = 0.2
+"""A multiple of ``ROLE_CHECK_SECONDS``: both are due at one wake-up of the supervisor."""
 ACTORS_STOP_SECONDS_MAX: Final = 60.0
+LATER_IMPORTS: Final = ("redis", "redis.asyncio")
+"""Modules that take long to import and are not needed before the embedded servers run."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _log = structlog.get_logger(__name__)
@@ -125,7 +128,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
             log.start()
             _log.info("starting", pid=os.getpid(), version=__version__)
             _print(f"Starting the servers in {settings.var_dir} ...")
-            loading = beside.submit(load)
+            loading = beside.submit(_load_beside, load)
             complete = servers.start()
             asyncio.run(_serve(complete, vault, servers, loading))
         except KeyboardInterrupt:
@@ -135,6 +138,13 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
             _log.info("stopped")
             log.stop()
     _print("Stopped; the data are kept.")
+
+
+def _load_beside(load: Callable[[], MakeProcessGroup]) -> MakeProcessGroup:
+    """``load``, after the modules that steps behind the start of the servers import."""
+    for module in LATER_IMPORTS:
+        import_module(module)
+    return load()
 
 
 @contextmanager
@@ -342,7 +352,7 @@ async def _first_failure(processes: ProcessGroup, servers: Servers) -> str:
         while not failed.done():
             for name in servers.revive():
                 _print(f"{name} ended unexpectedly; restarting it.")
-            await asyncio.wait((failed,), timeout=RESTART_POLL_SECONDS)
+            await asyncio.wait((failed,), timeout=until_tick(RESTART_POLL_SECONDS))
         return failed.result()
     finally:
         failed.cancel()
@@ -350,6 +360,9 @@ async def _first_failure(processes: ProcessGroup, servers: Servers) -> str:
 
 async def _wait_for_redis(url: str) -> None:
     """Return once Redis answers. Raises UpError after ``DEPENDENCY_SECONDS_MAX``."""
+    from redis.asyncio import Redis
+    from redis.exceptions import AuthenticationError, RedisError
+
     deadline = time.monotonic() + DEPENDENCY_SECONDS_MAX
     async with Redis.from_url(url, socket_timeout=5.0, socket_connect_timeout=5.0) as client:
         while True:

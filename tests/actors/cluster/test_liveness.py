@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.cluster.liveness import HOST_PROBES, ROLE_PROBES, ProbePolicy, probe, wait_lost
+from actors.cluster.liveness import HOST_PROBES, ROLE_PROBES, ProbePolicy, probe, until_tick, wait_lost
 from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import WATCHER_LATE_SECONDS
 from tests.support.steady_loop import advance
@@ -145,3 +145,10 @@ async def test_watchers_of_several_processes_wake_together() -> None:
     for each in watching:
         each.cancel()
     await asyncio.wait(watching)
+
+
+async def test_next_tick_is_at_a_multiple_of_the_interval() -> None:
+    await asyncio.sleep(until_tick(0.5))
+    now = asyncio.get_running_loop().time()
+    assert now / 0.5 == pytest.approx(round(now / 0.5))
+    assert until_tick(0.5) == pytest.approx(0.5)

@@ -4,10 +4,12 @@ servers."""
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -21,6 +23,13 @@ print(child.pid, flush=True)
 sys.stdin.read()
 """
 Process = subprocess.Popen[str]
+
+
+@dataclass
+class Fork:
+    """The process id of a fork server."""
+
+    pid: int | None
 
 
 @pytest.fixture
@@ -74,6 +83,17 @@ async def test_processes_of_a_dead_raylet_are_still_listed(processes: dict[str, 
     processes[RAYLET].kill()
     assert await lost(servers) == RAYLET
     assert servers.processes() == {identity}
+
+
+async def test_processes_of_the_fork_server_are_listed(processes: dict[str, Process], child: int) -> None:
+    # This process stands in for the fork server: the two servers are its children.
+    fork_server = Fork(os.getpid())
+    servers = RayServers(lambda: processes, fork_server=fork_server)
+    servers.learn()
+    children = {identity_of(process.pid) for process in processes.values()}
+    assert servers.processes() >= {identity_of(child)} | children
+    fork_server.pid = None
+    assert servers.processes() >= {identity_of(child)} | children
 
 
 def test_learn_replaces_the_servers_of_an_earlier_ray(processes: dict[str, Process], child: int) -> None:

@@ -12,6 +12,7 @@ import ray
 
 from actors.cluster import ray_session as module
 from actors.cluster.environment import ClusterError, token_file
+from actors.cluster.fork_server_process import ForkServer
 from actors.cluster.ray_session import FOLDER_FILE, join, leave
 from actors.settings import Settings
 
@@ -23,7 +24,7 @@ class FakeStart:
         self.failures = failures
         self.folders: list[Path] = []
 
-    def __call__(self, settings: Settings, folder: Path) -> None:
+    def __call__(self, settings: Settings, folder: Path, _fork_server: ForkServer | None) -> None:
         self.folders.append(folder)
         if len(self.folders) <= self.failures:
             raise Exception("The current node timed out during startup.\nThis could happen because ...")

@@ -12,6 +12,7 @@ import pytest
 from actors.cluster import ray_connection, supervised_process
 from actors.cluster import supervisor as module
 from actors.cluster.environment import ClusterError, RestartError
+from actors.cluster.fork_server_process import ForkServer
 from actors.cluster.process_set import ProcessSet
 from actors.cluster.readiness import NotReadyError
 from actors.cluster.supervisor import ClusterSupervisor
@@ -51,7 +52,13 @@ class FakeRay:
     def kill(self) -> None:
         self.log.append("kill ray")
 
-    def join(self, _settings: Settings) -> None:
+    def start(self) -> None:
+        self.log.append("start fork server")
+
+    def renew(self) -> None:
+        self.log.append("renew fork server")
+
+    def join(self, _settings: Settings, _fork_server: ForkServer | None) -> None:
         self.log.append("join")
         if self.join_failures:
             self.join_failures -= 1
@@ -176,6 +183,19 @@ async def test_rolling_restart_fails_when_ray_is_lost(
     ray.missing = "raylet"
     with pytest.raises(RestartError, match="Ray has ended"):
         await restarting
+
+
+async def test_rolling_restart_renews_the_fork_server_first(
+    supervisor: ClusterSupervisor, processes: FakeProcesses, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def replace_all(*_arguments: object) -> None:
+        processes.log.append("replace all")
+
+    monkeypatch.setattr(module, "replace_all", replace_all)
+    supervisor._ray._fork_server = ray  # type: ignore[assignment]
+    processes.log.clear()
+    await supervisor.restart(lambda _line: None)
+    assert processes.log == ["renew fork server", "replace all"]
 
 
 async def test_start_fails_when_ray_is_lost(supervisor: ClusterSupervisor, ray: FakeRay) -> None:
