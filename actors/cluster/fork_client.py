@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import sys
 
 NOT_FOR_PROGRAM = ("--language=", "--serialized-runtime-env-context=")
 """Arguments for SETUP."""
 RUNTIME_ENVIRONMENT = "--serialized-runtime-env-context="
 GO = b"g"
+CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of a peer."""
 
 
 def main(arguments: list[str]) -> None:
@@ -36,6 +39,8 @@ def delegate(name: str, seconds: float, program: list[str]) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             server.settimeout(seconds)
             server.connect(f"\0{name}")
+            if user_of(server) != os.geteuid():
+                return False
             # The streams go with the first byte.
             socket.send_fds(server, [b" "], [0, 1, 2])
             server.sendall(json.dumps(content).encode() + b"\n")
@@ -45,6 +50,14 @@ def delegate(name: str, seconds: float, program: list[str]) -> bool:
             return True
     except OSError:
         return False
+
+
+def user_of(peer: socket.socket) -> int:
+    """The user of the process at the other end (SO_PEERCRED, unix(7)). Names outside the file system have no
+    owner, and every user of the machine can see and use them."""
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    user: int = CREDENTIALS.unpack(raw)[1]
+    return user
 
 
 if __name__ == "__main__":

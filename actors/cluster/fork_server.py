@@ -11,6 +11,8 @@ answers with its process id and waits for ``GO``, so a client that has given up 
 
     python -P -m actors.cluster.fork_server < SOCKET > LIFELINE
 
+Only processes of the same user are answered.
+
 Ray's native part reads the ``RAY_`` variables when it is loaded, which is in this process. Therefore
 ``RAY_RAYLET_PID`` names the supervisor here: the copies end with it, and outlive a lost raylet until their
 successors serve.
@@ -31,6 +33,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from actors.cluster.fork_client import GO, user_of
+
 PRELOADED: Final = ("ray._private.workers.default_worker", "actors.cluster.process")
 """Ray's program for processes, and the code that all roles share."""
 TITLE: Final = "stanchion: fork server"
@@ -42,7 +46,6 @@ CLIENT_SECONDS: Final = 1.0
 """Time limit of each message of a client."""
 OOM_SCORE: Final = "1000"
 """The raylet writes this to ``oom_score_adj`` of the processes that it starts, here of the client."""
-GO: Final = b"g"
 
 
 class Request(NamedTuple):
@@ -85,7 +88,7 @@ def serve(listener: socket.socket, lifeline: int) -> Request | None:
         client, _ = listener.accept()
         with client, suppress(OSError, ValueError):
             client.settimeout(CLIENT_SECONDS)
-            if (request := _fork_for(client)) is not None:
+            if user_of(client) == os.geteuid() and (request := _fork_for(client)) is not None:
                 return request
     return None
 

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,11 @@ _WORKERS: Final = "--python_worker_command="
 
 
 class ForkServer:
-    """Call it from the main thread. ``start`` and ``stop`` are safe to call twice. Without a running fork
+    """Several threads may use it. ``start`` and ``stop`` are safe to call twice. Without a running fork
     server each process imports its code itself."""
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._name = f"stanchion-fork-{secrets.token_hex(16)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
@@ -40,12 +42,17 @@ class ForkServer:
         running = self._process is not None and self._process.poll() is None
         return self._process.pid if self._process is not None and running else None
 
-    def start(self) -> None:
-        """Start it, and do not wait until it has imported its modules. The environment is that of
-        ``environment.prepare``."""
-        if not AVAILABLE or self.pid is not None:
-            return
-        self.stop()
+    def start(self) -> bool:
+        """Start it, and do not wait until it has imported its modules; returns whether it did not run. The
+        environment is that of ``environment.prepare``."""
+        with self._lock:
+            if not AVAILABLE or self.pid is not None:
+                return False
+            self._stop()
+            self._start()
+            return True
+
+    def _start(self) -> None:
         self._lifeline, writer = os.pipe()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             try:
@@ -64,6 +71,10 @@ class ForkServer:
 
     def stop(self) -> None:
         """End it. Its copies go on."""
+        with self._lock:
+            self._stop()
+
+    def _stop(self) -> None:
         process, self._process = self._process, None
         lifeline, self._lifeline = self._lifeline, -1
         if lifeline != -1:
@@ -76,8 +87,9 @@ class ForkServer:
 
     def renew(self) -> None:
         """Start a fork server with the current code in place of this one."""
-        self.stop()
-        self.start()
+        with self._lock:
+            self.stop()
+            self.start()
 
     def command(self, command: list[str], folder: Path) -> list[str]:
         """The raylet's ``command``, changed so that it starts Python processes by this fork server. The

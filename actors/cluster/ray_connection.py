@@ -6,6 +6,8 @@ import asyncio
 import signal
 from contextlib import suppress
 
+import structlog
+
 from actors.cluster.daemon_thread import in_daemon_thread, wait_idle
 from actors.cluster.environment import ClusterError
 from actors.cluster.fork_server_process import ForkServer
@@ -14,8 +16,11 @@ from actors.cluster.peers import RayPeers
 from actors.cluster.process_state import kill_process
 from actors.cluster.ray_servers import RayServers
 from actors.cluster.ray_session import join, leave
+from actors.periodic import PeriodicTask
 from actors.settings import Settings
-from engine.limits import RAY_IDLE_SECONDS, RAY_LEAVE_SECONDS, RAY_LOST_SECONDS
+from engine.limits import FORK_SERVER_WATCH_SECONDS, RAY_IDLE_SECONDS, RAY_LEAVE_SECONDS, RAY_LOST_SECONDS
+
+_log = structlog.get_logger(__name__)
 
 
 class RayConnection:
@@ -26,6 +31,13 @@ class RayConnection:
         self._peers = peers
         self._fork_server = fork_server
         self.servers = RayServers(servers, fork_server=fork_server)
+        self._fork_server_watch = PeriodicTask(
+            "fork-server",
+            self._revive_fork_server,
+            FORK_SERVER_WATCH_SECONDS,
+            delay=FORK_SERVER_WATCH_SECONDS,
+            tolerated=(OSError,),
+        )
         self._joining: asyncio.Future[None] | None = None
         self._outliving: set[str] = set()
         """Identities of processes that a Ray has started and that still run after its end."""
@@ -37,6 +49,7 @@ class RayConnection:
         # servers end with the thread that started them.
         if self._fork_server is not None:
             self._fork_server.start()
+            self._fork_server_watch.start()
         self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings, self._fork_server))
         await asyncio.shield(self._joining)
         _restore_signal_handlers()
@@ -46,6 +59,7 @@ class RayConnection:
     async def leave(self) -> None:
         """Leave Ray. Processes of a local Ray that still run afterwards end with ``end_outliving``. Raises
         TimeoutError when Ray does not end; it must not be joined again then."""
+        await self._fork_server_watch.stop()
         self._outliving |= self.servers.processes()
         await self._peers.close()
         # Before the head is killed: open calls end soon while it answers.
@@ -63,6 +77,12 @@ class RayConnection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RAY_LEAVE_SECONDS):
                     await self.leave()
+
+    async def _revive_fork_server(self) -> None:
+        if self._fork_server is None or self._fork_server.pid is not None:
+            return
+        if await asyncio.to_thread(self._fork_server.start):
+            _log.warning("fork_server_started_again")
 
     async def renew_fork_server(self) -> None:
         """Have later processes run the current code."""

@@ -56,6 +56,8 @@ RAY_CHECK_SECONDS: Final = 0.2
 supervisor makes both checks at one wake-up."""
 FORK_SECONDS: Final = 2.0
 """Time that a process in the making waits for the fork server; afterwards it imports its code itself."""
+FORK_SERVER_WATCH_SECONDS: Final = 5.0
+"""Interval between checks that the fork server runs."""
 FORK_SERVER_STOP_SECONDS: Final = 1.0
 """Time that the fork server has to end before it is killed."""
 READY_SECONDS: Final = 1.0

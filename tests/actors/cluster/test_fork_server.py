@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.cluster import fork_client, fork_server
 from actors.cluster.fork_server import Request, read_request
 from actors.cluster.fork_server_process import FIRST_JOB, ForkServer
+from actors.cluster.peers import RayPeers
+from actors.cluster.ray_connection import RayConnection
+from actors.settings import Settings
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux")
 OPTION = "--python_worker_command="
 REPORT = """
 import json, os, sys
 print(json.dumps({
     "pid": os.getpid(), "parent": os.getppid(), "group": os.getpgrp(), "arguments": sys.argv[1:],
     "job": os.environ["RAY_JOB_ID"], "preloaded": "actors.cluster.process" in sys.modules,
-    "threads": len(os.listdir("/proc/self/task")), "wait": input(),
+    "threads": len(os.listdir("/proc/self/task")), "wait": input()
 }), flush=True)
+"""
+RANDOM_REPORT = """
+import json, os, random, secrets
+from actors.ids import new_id
+print(json.dumps({"values": [new_id()[-12:], random.random(), secrets.token_hex(8)]}), flush=True)
 """
 
 
@@ -76,6 +87,15 @@ def test_program_runs_in_a_copy_of_the_server(server: ForkServer, program: Path,
     }
 
 
+def test_copies_draw_different_random_values(server: ForkServer, tmp_path: Path) -> None:
+    """A copy that inherited the state of a generator would give its objects the ids of another process."""
+    program = tmp_path / "program.py"
+    program.write_text(RANDOM_REPORT)
+    reports = [run(server, tmp_path, sys.executable, "setup", str(program))[1] for _ in range(2)]
+    first, second = (report["values"] for report in reports)
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
 def test_program_of_another_job_runs_by_itself(server: ForkServer, program: Path, tmp_path: Path) -> None:
     client, report = run(server, tmp_path, sys.executable, "setup", str(program), job="02000000")
     assert (report["pid"], report["preloaded"], report["job"]) == (client, False, "02000000")
@@ -116,6 +136,44 @@ def test_broken_request_leaves_the_server_running(server: ForkServer, program: P
         assert client.recv(1) == b""
     _, report = run(server, tmp_path, sys.executable, "setup", str(program))
     assert report["parent"] == server.pid
+
+
+def test_clients_of_other_users_get_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every user of the machine can connect to a name outside the file system."""
+    monkeypatch.setattr(fork_server, "user_of", lambda _client: os.geteuid() + 1)
+    ended: list[Request | None] = []
+    lifeline_reader, lifeline = os.pipe()
+    name = f"stanchion-test-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        serving = threading.Thread(target=lambda: ended.append(fork_server.serve(listener, lifeline)))
+        serving.start()
+        client.connect(f"\0{name}")
+        assert client.recv(1) == b""
+        os.close(lifeline_reader)
+        serving.join()
+    os.close(lifeline)
+    assert ended == [None]
+
+
+def test_servers_of_other_users_get_no_request(monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> None:
+    monkeypatch.setattr(fork_client, "user_of", lambda _server: os.geteuid() + 1)
+    monkeypatch.setattr(socket, "send_fds", None)
+    assert not fork_client.delegate(server._name, 60.0, ["program"])
+
+
+async def test_server_that_has_ended_is_started_again(server: ForkServer, settings: Settings) -> None:
+    connection = RayConnection(settings, RayPeers(settings), server)
+    before = server.pid or 0
+    await connection._revive_fork_server()
+    assert server.pid == before
+    os.kill(before, signal.SIGKILL)
+    process = server._process
+    assert process is not None
+    process.wait(60)
+    await connection._revive_fork_server()
+    assert server.pid not in (None, before)
 
 
 def test_request_arrives_in_parts() -> None:
