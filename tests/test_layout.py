@@ -32,6 +32,7 @@ NAMED_BY_SUBJECT = {
     "engine/authorization/test_random_lives.py": "random lives of authorizations, through all modules",
     "engine/execution/test_card_commands.py": "commands on cards, through execute and issuing",
     "engine/test_*.py": "several packages of the engine together",
+    "ops/supervision/test_imports.py": "what the supervisor imports before it starts servers",
     "ops/test_fences.py": "the documents",
     "ops/test_snippets.py": "the documents",
 }
