@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import inspect
 import os
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -89,7 +90,8 @@ class Process:
         self._lag = LoopLag()
         self._watchdog = OomWatchdog()
         self._primary_watch: PrimaryWatch | None = None
-        self._server = UnixServer(self.call)
+        # Ray wraps each method of this class with a coroutine for its tracing; local calls do without.
+        self._server = UnixServer(partial(inspect.unwrap(type(self).call), self))
         self._identity = own_identity().encode()
         # Import the role's code now, while other processes start. An import that fails here fails again at
         # the first call, which reports it.
