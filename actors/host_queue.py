@@ -97,7 +97,10 @@ class HostQueue:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[PendingCommand] = deque()
         self._in_flight: set[PendingCommand] = set()
-        self._calls = 0
+        self._senders = 0
+        """Tasks that send batches, each with one call in flight at most."""
+        self._idle_senders: list[asyncio.Future[None]] = []
+        """Senders that wait for commands; the result wakes one of them."""
         self._call_seconds = 0.0
         """Duration of the last call."""
         self._deferred: dict[int, PendingCommand] = {}
@@ -112,9 +115,9 @@ class HostQueue:
     def add(self, pending: PendingCommand) -> None:
         """Queue a command, and start a call if another one may be in flight."""
         self._waiting.append(pending)
-        if self._calls < ROUTER_BATCHES_IN_FLIGHT:
-            self._calls += 1
-            self._owner.spawn(self._send_batches())
+        if len(self._waiting) == 1:
+            # The sender takes all commands of this turn of the loop.
+            self._wake_sender()
 
     def unanswered(self) -> list[PendingCommand]:
         """Every command that has no reply yet."""
@@ -140,6 +143,8 @@ class HostQueue:
         for pending in (*self._in_flight, *self._deferred.values()):
             pending.doubtful = True
         unanswered = [pending for pending in self.unanswered() if not pending.reply.done()]
+        while self._idle_senders:
+            self._wake_sender()
         self._in_flight.clear()
         self._deferred.clear()
         self._waiting.clear()
@@ -147,17 +152,39 @@ class HostQueue:
 
     # --- calls --------------------------------------------------------------------------------------------
 
+    def _wake_sender(self) -> None:
+        """Wake an idle sender, or start one. Senders live as long as the queue: a task for each call costs
+        more than waiting."""
+        if self._idle_senders:
+            self._idle_senders.pop().set_result(None)
+        elif self._senders < ROUTER_BATCHES_IN_FLIGHT:
+            self._senders += 1
+            self._owner.spawn(self._send_batches())
+
     async def _send_batches(self) -> None:
-        """Send batches until the queue is empty. The first batch contains all commands of this turn of the
-        loop."""
+        """Send batches until the queue is closed. Each contains all commands of its turn of the loop."""
         await asyncio.sleep(0)
         try:
-            while self._waiting and not self._closed:
+            while not self._closed:
                 batch = self._next_batch()
+                if self._waiting:
+                    self._wake_sender()
                 if batch:
                     await self._send(batch)
+                elif not self._waiting:
+                    await self._woken()
         finally:
-            self._calls -= 1
+            self._senders -= 1
+
+    async def _woken(self) -> None:
+        """Wait until there are commands, or the queue is closed."""
+        woken: asyncio.Future[None] = self._loop.create_future()
+        self._idle_senders.append(woken)
+        try:
+            await woken
+        finally:
+            if woken.cancelled():
+                self._idle_senders.remove(woken)
 
     def _next_batch(self) -> list[PendingCommand]:
         batch: list[PendingCommand] = []

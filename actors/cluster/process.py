@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import inspect
 import os
 import warnings
 from collections.abc import Callable
@@ -89,7 +90,8 @@ class Process:
         self._lag = LoopLag()
         self._watchdog = OomWatchdog()
         self._primary_watch: PrimaryWatch | None = None
-        self._server = UnixServer(partial(_call, self))
+        # Ray wraps each method of this class with a coroutine for its tracing; local calls do without.
+        self._server = UnixServer(partial(inspect.unwrap(type(self).call), self))
         self._identity = own_identity().encode()
         # Import the role's code now, while other processes start. An import that fails here fails again at
         # the first call, which reports it.
@@ -118,7 +120,14 @@ class Process:
 
     async def call(self, method: str, payload: bytes) -> bytes:
         """Call the role, or answer PING, PARK and ORIGIN."""
-        return await _call(self, method, payload)
+        if method == ORIGIN:
+            return f"{self._origin}@{own_node()}".encode()
+        role = self._role or await self._started()
+        if method == PING:
+            return self._identity
+        if method == PARK:
+            await asyncio.Event().wait()
+        return await role.call(method, payload)
 
     async def figures(self) -> Figures:
         """The figures of the process and its role."""
@@ -168,18 +177,6 @@ class Process:
             raise VaultError("this node has other master keys: set STANCHION_MASTER_KEY on all nodes")
         settings = self._settings
         return _import(self._factory)(Context(settings, self._name, RayPeers(settings), RayTasks(settings)))
-
-
-async def _call(process: Process, method: str, payload: bytes) -> bytes:
-    """``Process.call``. Ray wraps each method of the class, so calls over the socket have this function."""
-    if method == ORIGIN:
-        return f"{process._origin}@{own_node()}".encode()
-    role = process._role or await process._started()
-    if method == PING:
-        return process._identity
-    if method == PARK:
-        await asyncio.Event().wait()
-    return await role.call(method, payload)
 
 
 async def _start_again(process: Process) -> None:

@@ -80,7 +80,9 @@ class UnixServer:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count()
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        """The open calls. The event loop itself holds only weak references to tasks."""
         self.name = ""
         """The socket name for ``connect``; empty before ``open`` and where Unix sockets are not available."""
 
@@ -105,11 +107,13 @@ class UnixServer:
 
     def handle(self, connection: _ServerConnection, number: int, method: str, payload: bytes) -> None:
         """Start handling a call in a task of its own."""
-        task = asyncio.get_running_loop().create_task(self._respond(connection, number, method, payload))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        call = next(self._numbers)
+        work = self._respond(call, connection, number, method, payload)
+        self._calls[call] = asyncio.get_running_loop().create_task(work)
 
-    async def _respond(self, connection: _ServerConnection, number: int, method: str, payload: bytes) -> None:
+    async def _respond(
+        self, call: int, connection: _ServerConnection, number: int, method: str, payload: bytes
+    ) -> None:
         try:
             answer = await self._handler(method, payload)
         except (Exception, asyncio.CancelledError) as failure:  # noqa: BLE001 - every failure must reach the caller
@@ -117,6 +121,9 @@ class UnixServer:
             connection.send(number, _FAILED, type(failure).__name__.encode())
         else:
             connection.send(number, _SUCCEEDED, answer)
+        finally:
+            # A done callback of the task would cost another iteration of the loop.
+            del self._calls[call]
 
 
 class _ServerConnection(_FramedConnection):

@@ -4,6 +4,7 @@ commit."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from actors.journal.contract import Rows
@@ -40,6 +41,7 @@ known to be durable."""
 EVENT_VALUES: Final = 6
 """Fields of an event without ``txid``, which the database fills."""
 _NOT_IN_APPROVAL: Final = tuple(sorted(set(vars(Rows())) - IN_APPROVAL - RARE))
+_rows_not_in_approval: Final = attrgetter(*_NOT_IN_APPROVAL)
 
 
 class CommitArguments(NamedTuple):
@@ -109,7 +111,7 @@ def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
         or len(rows.holds) != 1
         or [event.type for event in rows.events] != [PAIR]
         or not len(rows.shards) == len(rows.usage) == len(rows.accounts) == len(rows.transactions) == 1
-        or any(getattr(rows, name) for name in _NOT_IN_APPROVAL)
+        or any(_rows_not_in_approval(rows))
     ):
         return None
     [(shard, epoch)] = rows.shards.items()

@@ -230,17 +230,14 @@ class PostgresJournal:
 
     async def _write(self, prepared: Callable[[], tuple[str, tuple[Any, ...]]]) -> None:
         """Run the statement of ``prepared``, which is called once the connection is ready."""
-        statement = "commit"
+        statement, seconds = "commit", self._timeout_seconds
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                if self._writer is None or not accepts_writes(self._writer):
-                    self._drop(self._writer)
-                    self._writer = await self._connect()
-                    # Another server can lack rows that the one before had.
-                    self._known.clear()
-                    self._shows_pairs = await self._writer.fetchval(STATEMENTS["shows_pairs"])
-                statement, arguments = prepared()
-                await self._writer.fetch(STATEMENTS[statement], *arguments)
+            writer = self._writer
+            if writer is None or not accepts_writes(writer):
+                writer, seconds = await self._open_writer()
+            statement, arguments = prepared()
+            # The driver's own timer costs a fraction of ``asyncio.timeout``.
+            await writer.fetch(STATEMENTS[statement], *arguments, timeout=seconds)
         except STATEMENT_FAILURES as failure:
             if unavailable(failure):
                 await self.reset()
@@ -252,6 +249,18 @@ class PostgresJournal:
             _log.error("commit_fault", error=type(fault).__name__)
             await self.reset()
             raise UnknownOutcomeError(f"{statement}: {type(fault).__name__}") from None
+
+    async def _open_writer(self) -> tuple[PrimaryConnection, float]:
+        """A new connection for commits, and the seconds that are left for its first one."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._timeout_seconds
+        async with asyncio.timeout_at(end):
+            self._drop(self._writer)
+            writer = self._writer = await self._connect()
+            # Another server can lack rows that the one before had.
+            self._known.clear()
+            self._shows_pairs = await writer.fetchval(STATEMENTS["shows_pairs"])
+        return writer, end - loop.time()
 
     async def _read(self, statement: str, *arguments: Any) -> list[Any]:
         try:

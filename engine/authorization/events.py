@@ -6,6 +6,8 @@ these bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,22 +34,36 @@ from engine.money import format_minor
 from engine.programmes.programme import ProgrammeConfig
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """An event: its id, its type, and the members of its data."""
+class Event(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """An event: its id, its type, and a function that makes the members of its data.
+
+    Most events are stored without data, so members are made and encoded on demand. They are those of the
+    event's instant: the function reads no state that changes later.
+    """
 
     id: str
     type: str
-    members: dict[str, Any]
+    members: Callable[[], dict[str, Any]]
 
     @property
     def data(self) -> str:
-        """The exact JSON of the event's deliveries. Encoded on demand: most events are stored without it."""
-        return msgspec.json.encode(self.members).decode()
+        """The exact JSON of the event's deliveries."""
+        return msgspec.json.encode(self.members()).decode()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the data and not the functions that make them."""
+        return isinstance(other, Event) and _fields(self) == _fields(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _fields(event: Event) -> tuple[str, str, str]:
+    return event.id, event.type, event.data
 
 
 def event(id_: str, type_: str, data: dict[str, Any]) -> Event:
     """An event with ``data``, in the order of its members."""
-    return Event(id_, type_, data)
+    return Event(id_, type_, lambda: data)
 
 
 def authorization_events(
@@ -81,7 +97,9 @@ def authorization_events(
             )
         elif isinstance(effect, Transferred):
             events.append(entry_posted(command.id, effect, funds, now_ms))
-    return (_decided(command, card, decision, authorization_id, hold), *events)
+    hold_id = None if hold is None else hold.id
+    members = partial(_decided, command, card.id, card.programme_id, decision, authorization_id, hold_id)
+    return (Event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", members), *events)
 
 
 def follow_up_events(
@@ -116,19 +134,24 @@ def follow_up_events(
 
 
 def _decided(
-    command: Authorize, card: Card, decision: Decision, authorization_id: str, hold: Hold | None
-) -> Event:
+    command: Authorize,
+    card_id: str,
+    programme_id: str,
+    decision: Decision,
+    authorization_id: str,
+    hold_id: str | None,
+) -> dict[str, Any]:
     data: dict[str, Any] = {
         "authorization_id": authorization_id,
-        "card_id": card.id,
-        "programme_id": card.programme_id,
+        "card_id": card_id,
+        "programme_id": programme_id,
         "amount": format_minor(command.amount_minor),
         "currency": command.currency,
         "decision": decision.decision,
         "approved_amount": format_minor(decision.approved_minor),
         "decided_by": decision.decided_by,
         "risk": {"score": decision.risk_score, "action": decision.risk_action},
-        "hold_id": hold.id if hold else None,
+        "hold_id": hold_id,
         "network_txn_id": command.wire.network_txn_id,
     }
     if decision.reason:
@@ -139,7 +162,7 @@ def _decided(
         data["operation"] = "increment"
     if command.merchant_amount is not None:
         data |= merchant_members(command.merchant_amount)
-    return event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data)
+    return data
 
 
 def _advised(command: Advise, card: Card, result: FollowUpResult) -> tuple[Event, ...]:
@@ -185,19 +208,25 @@ def _advised_hold(
 
 def _hold_created(root: str, authorization_id: str, account: Account, hold: Hold, now_ms: int) -> Event:
     """``held`` and ``available`` are the figures after the whole command."""
-    data = {
-        "hold_id": hold.id,
-        "account_id": account.id,
-        "authorization_id": authorization_id,
-        "card_id": hold.card_id,
-        "amount": format_minor(hold.amount_minor),
-        "asset": account.currency,
-        "held": format_minor(account.held_minor),
-        "available": _available(account),
-        "expires_at": to_text(hold.expires_ms),
-        "occurred_at": to_text(now_ms),
-    }
-    return event(derive(root, Derived.EVENT_SECOND), "ledger.hold.created", data)
+    hold_id, card_id, amount_minor, expires_ms = hold.id, hold.card_id, hold.amount_minor, hold.expires_ms
+    account_id, asset = account.id, account.currency
+    held_minor, available_minor = account.held_minor, account.posted_minor - account.held_minor
+
+    def members() -> dict[str, Any]:
+        return {
+            "hold_id": hold_id,
+            "account_id": account_id,
+            "authorization_id": authorization_id,
+            "card_id": card_id,
+            "amount": format_minor(amount_minor),
+            "asset": asset,
+            "held": format_minor(held_minor),
+            "available": format_minor(available_minor),
+            "expires_at": to_text(expires_ms),
+            "occurred_at": to_text(now_ms),
+        }
+
+    return Event(derive(root, Derived.EVENT_SECOND), "ledger.hold.created", members)
 
 
 def _hold_released(

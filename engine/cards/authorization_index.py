@@ -7,7 +7,7 @@ may not be in memory; then their group is not *complete*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 
@@ -181,11 +181,11 @@ class AuthorizationIndex:
         # Evict more than necessary, because each eviction scans all references. All references without an
         # authorization share the value ``None`` and are evicted together.
         oldest = islice(self._named.values(), surplus + most // 2)
-        evicted = {id(each) for found in oldest for each in (_members(found) or (None,))}
+        evicted = {id(each) for found in oldest for each in _values(found)}
         self._named = {
             reference: found
             for reference, found in self._named.items()
-            if all(id(each) not in evicted for each in (_members(found) or (None,)))
+            if evicted.isdisjoint(map(id, _values(found)))
         }
 
     def _existing_or_added(self, read: Authorization) -> Authorization:
@@ -212,3 +212,8 @@ def _members(found: Authorization | NetworkGroup | None) -> list[Authorization]:
     if found is None:
         return []
     return found.members if isinstance(found, NetworkGroup) else [found]
+
+
+def _values(found: Authorization | NetworkGroup | None) -> Sequence[Authorization | None]:
+    """The authorizations of a reference, or ``None`` for a reference without any."""
+    return found.members if isinstance(found, NetworkGroup) else (found,)

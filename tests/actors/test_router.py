@@ -152,6 +152,34 @@ async def test_next_batch_collects_while_calls_are_in_flight(router: Router, pee
     assert peers.batches == [("a", 1), ("a", 1), ("a", 1), ("a", 3)]
 
 
+async def test_commands_beyond_the_largest_batch_leave_with_the_second_call(
+    router: Router, peers: FakePeers
+) -> None:
+    await router.submit(command())
+    peers.hosts["a"] = frozen
+    for _ in range(ROUTER_BATCH_MAX + 10):
+        router.submit(command())
+    await asyncio.sleep(0.01)
+    assert peers.batches == [("a", 1), ("a", ROUTER_BATCH_MAX), ("a", 10)]
+
+
+async def test_calls_to_one_host_share_a_task(router: Router, peers: FakePeers) -> None:
+    await router.submit(command())
+    tasks = asyncio.all_tasks()
+    await router.submit(command())
+    assert (asyncio.all_tasks(), len(peers.batches)) == (tasks, 2)
+
+
+async def test_tasks_of_a_host_end_when_it_owns_nothing(router: Router, peers: FakePeers) -> None:
+    await router.submit(command())
+    tasks = len(asyncio.all_tasks())
+    peers.hosts["b"] = answering
+    peers.own("b")
+    await asyncio.sleep(0.01)
+    await router.submit(command())
+    assert (peers.batches, len(asyncio.all_tasks())) == ([("a", 1), ("b", 1)], tasks)
+
+
 async def test_batch_size_is_limited(router: Router, peers: FakePeers) -> None:
     await asyncio.gather(*(router.submit(command()) for _ in range(ROUTER_BATCH_MAX + 10)))
     assert max(size for _, size in peers.batches) == ROUTER_BATCH_MAX

@@ -162,3 +162,15 @@ def test_same_command_publishes_the_same_bytes(command: Any) -> None:
     assert published(command) == published(command)
     ids = [event.id for event in published(command)]
     assert len(set(ids)) == len(ids)
+
+
+def test_event_data_is_that_of_its_instant() -> None:
+    """Members are made on demand; later commands change the account and the hold."""
+    context = CommandContext(card(), account(posted_minor=10_000), programme())
+    decided, created = execute(SPEND, context, NOW_MS).events
+    before = (decided.data, created.data)
+    assert context.account is not None
+    context.account.held_minor, context.account.posted_minor = 7, 9
+    hold = context.account.holds[HOLD]
+    hold.amount_minor, hold.expires_ms = 1, NOW_MS
+    assert (decided.data, created.data) == before
