@@ -180,11 +180,11 @@ class AuthorizationIndex:
             return
         # Evict more than necessary, because each eviction scans all references. All references without an
         # authorization share the value ``None`` and are evicted together.
-        oldest = islice(self._named.values(), surplus + most // 2)
-        evicted = {id(each) for found in oldest for each in _values(found)}
+        count = surplus + most // 2
+        evicted = {id(each) for found in islice(self._named.values(), count) for each in _values(found)}
         self._named = {
             reference: found
-            for reference, found in self._named.items()
+            for reference, found in islice(self._named.items(), count, None)
             if evicted.isdisjoint(map(id, _values(found)))
         }
 
