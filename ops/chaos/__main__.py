@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ from ops.chaos.errors import NotInjectedError
 from ops.chaos.failover import DRILLS as FAILOVERS
 from ops.chaos.failover import run as run_failovers
 from ops.chaos.faults.catalogue import ALL_FAULTS
-from ops.chaos.faults.fault import Fault
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.leaks import find_leaks
 from ops.chaos.neighbours import GREEDY
 from ops.chaos.neighbours import run as run_neighbours
@@ -48,6 +49,7 @@ from ops.chaos.upgrades import run as run_upgrades
 from ops.histories.check import check
 from ops.histories.operations import History
 
+INJECTIONS_MAX: Final = 3
 RECOVERY_ATTEMPTS: Final = 4
 """Each takes up to half a minute; if the installation has not recovered by then, the run ends."""
 
@@ -205,8 +207,7 @@ async def _round(rig: Rig, fault: Fault, report: ChaosReport) -> bool:
     """Inject one fault; returns whether the installation recovered."""
     _say(fault.promise, fault.name)
     try:
-        assert fault.inject is not None, "_suite runs the suites"
-        outcome = await fault.inject(rig)
+        outcome = await _attempt(rig, fault)
         await rig.recovered()
         report.injected(fault, outcome)
         print(f"{outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
@@ -218,6 +219,17 @@ async def _round(rig: Rig, fault: Fault, report: ChaosReport) -> bool:
         print(f"FAILED: {type(failure).__name__}: {failure}", flush=True)
     await asyncio.sleep(rig.dice.uniform(0.5, 1.5))
     return await _wait_recovered(rig)
+
+
+async def _attempt(rig: Rig, fault: Fault) -> Outcome:
+    """Inject ``fault``. Some faults need a moment that comes by chance, so there are several attempts. Raises
+    NotInjectedError after the last one."""
+    assert fault.inject is not None, "_suite runs the suites"
+    for _ in range(INJECTIONS_MAX - 1):
+        with suppress(NotInjectedError):
+            return await fault.inject(rig)
+        await rig.recovered()
+    return await fault.inject(rig)
 
 
 async def _wait_recovered(rig: Rig) -> bool:

@@ -20,9 +20,17 @@ class _Clock:
     """The real clock plus the process's offset in nanoseconds."""
 
     def __init__(self, folder: Path) -> None:
-        self._mine = folder / str(os.getpid())
+        self._folder = folder
         self._looked = 0.0
         self._moved = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Look at the offset of this process from now on. Also called in the copies that fork(2) makes."""
+        self._mine = self._folder / str(os.getpid())
+        self._looked = 0.0
+        with suppress(OSError):
+            (self._folder / f"{os.getpid()}.here").touch()
 
     def now_ns(self) -> int:
         now = time.monotonic()
@@ -42,8 +50,7 @@ def _install(folder: Path) -> None:
     clock = _Clock(folder)
     time.time_ns = clock.now_ns
     time.time = clock.now
-    with suppress(OSError):
-        (folder / f"{os.getpid()}.here").touch()
+    os.register_at_fork(after_in_child=clock.begin)
 
 
 if _folder:

@@ -14,18 +14,32 @@ DAY = 86_400
 SAY = "import sys, time\nfor _ in sys.stdin: print(time.time(), time.time_ns(), time.monotonic(), flush=True)"
 
 
+SAY_IN_A_COPY = f"""
+import os, sys
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+print(os.getpid(), flush=True)
+{SAY}
+"""
+
+
 class Process:
     """A process that prints its clocks on request."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], program: str = SAY) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SAY],
+            [sys.executable, "-c", program],
             env=os.environ | environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.pid = self._process.pid
+
+    def copy_pid(self) -> int:
+        """The process id that a copy prints first."""
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
 
     def days_off(self) -> tuple[float, ...]:
         """The offsets of its clocks from this process's."""
@@ -70,5 +84,16 @@ def test_an_unpatched_process_has_no_movable_clock(tmp_path: Path) -> None:
         process.until(0, 0, 0)
         assert not clocks.move(process.pid, 8 * DAY)
         process.until(0, 0, 0)
+    finally:
+        process.end()
+
+
+def test_a_copy_of_a_process_has_a_clock_of_its_own(tmp_path: Path) -> None:
+    """The processes of an installation are copies of its fork server."""
+    clocks = MovedClocks(tmp_path / "clocks")
+    process = Process(clocks.environment(), SAY_IN_A_COPY)
+    try:
+        assert clocks.move(process.copy_pid(), 8 * DAY)
+        process.until(8, 8, 0)
     finally:
         process.end()
