@@ -185,6 +185,9 @@ class HostQueue:
         finally:
             if woken.cancelled():
                 self._idle_senders.remove(woken)
+        if len(self._waiting) > 1:
+            # The edge reads a burst in several turns of the loop.
+            await asyncio.sleep(0)
 
     def _next_batch(self) -> list[PendingCommand]:
         batch: list[PendingCommand] = []

@@ -163,6 +163,14 @@ async def test_commands_beyond_the_largest_batch_leave_with_the_second_call(
     assert peers.batches == [("a", 1), ("a", ROUTER_BATCH_MAX), ("a", 10)]
 
 
+async def test_burst_of_two_turns_is_one_batch(router: Router, peers: FakePeers) -> None:
+    await router.submit(command())
+    burst = [router.submit(command()) for _ in range(2)]
+    await asyncio.sleep(0)
+    await asyncio.gather(*burst, router.submit(command()))
+    assert peers.batches == [("a", 1), ("a", 3)]
+
+
 async def test_calls_to_one_host_share_a_task(router: Router, peers: FakePeers) -> None:
     await router.submit(command())
     tasks = asyncio.all_tasks()
