@@ -32,8 +32,10 @@ from engine.replies import WireAnswer
 from tests.actors.network import test_simulated_network_crashes as crashes
 from tests.conformance.test_conversations import compare, in_memory
 from tests.support.actors.network.fakes import card_lookup
+from tests.support.actors.network.rows import add_card
 from tests.support.actors.network.simulations import rows, spend
 from tests.support.actors.network.support import (
+    CARD_ID,
     DEADLINE_MS,
     Harness,
     let_expire,
@@ -159,18 +161,15 @@ async def test_crashes_find_bytes_before_the_row(vault: Vault, database_url: str
     """The network sends the message before it inserts the row."""
 
     async def send_first(self: SimulatedNetwork, requests: Any) -> Any:
-        cards = await self._cards.find_all([each.card_id for each in requests])
-        serials = await self._store.take_stans(len(requests))
-        prepared = [self._prepare(*each) for each in zip(requests, cards, serials, strict=True)]
+        prepared = await self._prepare_all(requests)
         for each in prepared:
-            assert each.message is not None
-            self._flows.start(each.simulation, each.message)
+            self._send(each)
         await asyncio.sleep(0.1)
-        await self._store.insert([each.simulation for each in prepared])
-        return [each.simulation for each in prepared]
+        await self._store.insert_active([each.simulation for each in prepared])
 
     cards: CardsById = card_lookup()
-    monkeypatch.setattr(SimulatedNetwork, "_start_spends", send_first)
+    monkeypatch.setattr(SimulatedNetwork, "spend", send_first)
+    await add_card(database_url, CARD_ID)
     async with running_edge(CardSecrets(vault)) as harness:
         crash = crashes.Crash("after the insert")
         watch = crashes.EdgeWatch(harness, database_url, crash)
