@@ -4,6 +4,7 @@ comparison would be unfair."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,8 +13,9 @@ import msgspec
 import pytest
 
 from actors.ids import new_id, new_id_beside
+from engine.commands import Authorize
 from engine.programmes.programme import ProgrammeConfig
-from engine.replies import NotExecuted, WireAnswer
+from engine.replies import NotExecuted, Reply, WireAnswer
 from ops.bench.load import ClosedLoop, spends
 from ops.bench.row_locks import RowLocks
 
@@ -96,17 +98,26 @@ async def test_parallel_spends_never_exceed_the_funds(
     assert await database.fetchval("SELECT seq FROM card_usage") == 16
 
 
-async def test_waiting_spends_are_served_in_order(rival: RowLocks, card_id: str) -> None:
-    commands, served = spends([card_id], SALE), []
+async def test_waiting_spends_get_a_connection_in_order(
+    rival: RowLocks, card_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands, begun = spends([card_id], SALE), []
+    transaction = rival._transaction
 
-    async def spend(number: int) -> None:
-        for _ in range(3):
-            await rival.submit(next(commands))
-            served.append(number)
+    async def recorded(connection: Any, command: Authorize) -> Reply:
+        begun.append(command.id)
+        return await transaction(connection, command)
 
-    await asyncio.gather(*(spend(number) for number in range(12)))
-    # Four connections: every waiting spend is served once before another is served again.
-    assert set(served[: 12 + 2 * 4]) == set(range(12))
+    async def spend(command: Authorize) -> None:
+        await rival.submit(command)
+        await rival.submit(next(commands))
+
+    monkeypatch.setattr(rival, "_transaction", recorded)
+    first = list(itertools.islice(commands, 12))
+    await asyncio.gather(*(spend(command) for command in first))
+    # Four connections: no spend that came later overtakes one that waits.
+    assert begun[:12] == [command.id for command in first]
+    assert len(begun) == 24
 
 
 async def test_an_unknown_card_writes_no_row(rival: RowLocks, database: asyncpg.Connection[Any]) -> None:
