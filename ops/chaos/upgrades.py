@@ -209,7 +209,8 @@ def _expect_nothing_refused(rig: UpgradeRig, began: float, requests: int, outcom
     answered = [each for each in rig.crowd.history.since(began) if each.ended is not None]
     if not answered or rig.user.done == requests:
         raise NotInjectedError("no message or no request was sent")
-    refused = [each for each in answered if (each.response_code or "") in REFUSALS]
+    refusals = [each for each in answered if (each.response_code or "") in REFUSALS]
+    refused = rig.crowd.history.sent_since(began, refusals)
     slowest = max((each.ended or 0.0) - each.began for each in answered)
     outcome.figure = float(len(refused) + len(rig.user.refused))
     outcome.expect(not refused, f"{len(refused)} of {len(answered)} messages were refused")

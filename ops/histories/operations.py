@@ -7,7 +7,7 @@ Instants are seconds of one process's monotonic clock, so "A ended before B bega
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +60,14 @@ class History:
     def since(self, began: float) -> Iterator[Operation]:
         """Operations that began at or after ``began``."""
         return (operation for operation in self.operations if operation.began >= began)
+
+    def sent_since(self, began: float, operations: Iterable[Operation]) -> list[Operation]:
+        """Those of ``operations`` whose message was not sent before ``began``; the others are repeats."""
+        operations = list(operations)
+        traces = {each.rrn for each in operations}
+        earlier = (each for each in self.operations if each.began < began and each.rrn in traces)
+        repeated = {each.identity for each in earlier}
+        return [each for each in operations if each.identity not in repeated]
 
     def save(self, path: Path) -> None:
         """Write one JSON line for each operation."""

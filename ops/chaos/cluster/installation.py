@@ -132,11 +132,12 @@ def p99_ms(cluster: Cluster, began: float) -> float:
 
 
 def expect_none_refused(cluster: Cluster, began: float, outcome: Outcome) -> None:
-    """Expect that no operation since ``began`` had an unknown outcome."""
+    """Expect that no message that was first sent since ``began`` had an unknown outcome."""
     operations = cluster.since(began)
     if not operations:
         raise NotInjectedError("no operation ran during the fault")
-    refused = [each for each in operations if (each.response_code or "") in UNKNOWN_OUTCOMES]
+    unknown = [each for each in operations if (each.response_code or "") in UNKNOWN_OUTCOMES]
+    refused = cluster.crowd.history.sent_since(began, unknown)
     outcome.expect(not refused, f"{len(refused)} of {len(operations)} were refused")
 
 

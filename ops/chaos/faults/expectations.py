@@ -12,11 +12,12 @@ from ops.histories.operations import Operation
 
 
 def expect_unnoticed(rig: Rig, began: float, outcome: Outcome) -> None:
-    """Expect that no decision since ``began`` failed or was refused."""
+    """Expect that no decision since ``began`` failed or was refused. A message that was first sent before, and
+    is repeated, belongs to the fault before: after a late reversal every repeat is answered with 91."""
     asked = [each for each in rig.crowd.history.since(began) if each.ended is not None]
     if not asked:
         raise NotInjectedError("no operation ran during the fault")
-    errors = [each for each in asked if each.outcome != "ok"]
+    errors = rig.crowd.history.sent_since(began, [each for each in asked if each.outcome != "ok"])
     outcome.expect(not errors, f"{len(errors)} of {len(asked)} decisions failed{_summary(errors)}")
 
 
