@@ -12,8 +12,8 @@ from ops.histories.operations import Operation
 
 
 def expect_unnoticed(rig: Rig, began: float, outcome: Outcome) -> None:
-    """Expect that no decision since ``began`` failed or was refused. A message that was first sent before, and
-    is repeated, belongs to the fault before: after a late reversal every repeat is answered with 91."""
+    """Expect that no decision since ``began`` failed or was refused. The repeat of an earlier message belongs
+    to the fault before: after a late reversal every repeat is answered with 91."""
     asked = [each for each in rig.crowd.history.since(began) if each.ended is not None]
     if not asked:
         raise NotInjectedError("no operation ran during the fault")
