@@ -50,6 +50,10 @@ class LifeLoad:
         self._lives: list[asyncio.Task[None]] = []
         self._samples = Samples()
         self._running = True
+        self.lives = 0
+        """Spends that were approved so far."""
+        self.answers = 0
+        """Answers so far, to messages of every kind."""
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -79,6 +83,12 @@ class LifeLoad:
             connection.close()
         return self._samples
 
+    def take(self) -> Samples:
+        """The samples since the last call, except for the open approvals, which ``stop`` returns."""
+        taken, self._samples = self._samples, Samples(approved=self._samples.approved)
+        taken.approved = 0
+        return taken
+
     async def _live(self, connection: _Connection, card: Card) -> None:
         while self._running:
             sale = Sale(pan=card.pan, expiry=card.expiry, **SALE)
@@ -87,6 +97,7 @@ class LifeLoad:
             if not await self._send(connection, request):
                 continue
             self._samples.approved += 1
+            self.lives += 1
             first = FirstMessage(ACQUIRER_ID, names.stan, request.fields[7])
             await self._rest(connection, sale, first, names.network_txn_id or "")
             self._samples.approved -= 1
@@ -111,6 +122,7 @@ class LifeLoad:
         code = await connection.ask(message)
         self._samples.started.append(began)
         self._samples.done.append(time.monotonic())
+        self.answers += 1
         agreed = approves(code)
         self._samples.refused += not agreed
         return agreed

@@ -43,3 +43,20 @@ async def test_every_life_ends(declined: str | None) -> None:
     assert (samples.approved, samples.lost) == (0, 0)
     assert len(samples.done) == len(seen)
     assert bool(samples.refused) == (declined is not None)
+
+
+async def test_taken_samples_are_those_since_the_last_call() -> None:
+    seen: list[Message] = []
+    server = await asyncio.get_running_loop().create_server(lambda: Peer(seen, None), "127.0.0.1", 0)
+    load = LifeLoad([server.sockets[0].getsockname()], CARDS, connections=2, in_flight=10)
+    await load.start()
+    await wait_until(lambda: load.answers > 100)
+    taken = [load.take(), load.take()]
+    assert (len(taken[0].done), taken[1].done) == (load.answers, [])
+    await wait_until(lambda: load.answers > 300)
+    rest = await load.stop()
+    server.close()
+    await server.wait_closed()
+    assert len(taken[0].done) + len(rest.done) == load.answers == len(seen)
+    assert (taken[0].approved, rest.approved, rest.lost) == (0, 0, 0)
+    assert 0 < load.lives < load.answers
