@@ -16,6 +16,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -61,7 +62,10 @@ def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory(prefix="stanchion-chaos-", ignore_cleanup_errors=True) as temporary:
         folder = Path(options.folder or temporary)
-        report = asyncio.run(run(folder, options))
+        try:
+            report = asyncio.run(run(folder, options))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            sys.exit("chaos: interrupted; everything it had started is stopped")
     report.show()
     print(f"\nFor ops/docs/GUARANTEES.md:\n\n{report.markdown()}", flush=True)
     sys.exit(0 if report.passed else 1)
@@ -114,6 +118,10 @@ def only_checked(promises: list[str]) -> bool:
 
 async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
     """One run; returns its report."""
+    running = asyncio.current_task()
+    assert running is not None, "called as a task"
+    # SIGTERM must stop the installation and the servers too; Ctrl-C already does.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     faults, suites, promises = chosen(options.only)
     report = ChaosReport(options.seed, promises)
     report.circumstances = _circumstances(options)
