@@ -20,8 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import uvloop
-
 from loadtests.figures import Samples
 from loadtests.generators.http import HttpError
 from loadtests.generators.lives import LifeLoad
@@ -193,7 +191,7 @@ def main() -> None:
         with TemporaryDirectory(prefix="stanchion-endurance-") as temporary:
             folder = options.folder or Path(temporary)
             folder.mkdir(parents=True, exist_ok=True)
-            endured = uvloop.run(run(options, folder))
+            endured = asyncio.run(run(options, folder))
     except (NoMarksError, ChildError, HttpError) as failure:
         raise SystemExit(f"endurance: {one_line(failure)}") from None
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -36,6 +36,9 @@ ONCE_SECONDS_MAX: Final = 5.0
 """For the relay and the simulated network, which exist once."""
 OLD_OWNER_SECONDS_MAX: Final = 2.0
 FROZEN_SECONDS_MAX: Final = 10.0
+LOSS_SEEN_SECONDS: Final = 0.05
+"""After this a terminal has seen that its connection is lost."""
+UNSENT: Final = 4
 """Ray gives a process five seconds to end before it kills it."""
 NOTICED_SECONDS_MAX: Final = 2.0
 
@@ -110,8 +113,16 @@ def _first_good(operations: list[Operation], began: float) -> Outcome:
 # --- other processes ----------------------------------------------------------------------------------------
 
 
+async def _purchase_unsent(rig: Rig) -> None:
+    """One purchase at each of some terminals that is given up if there is no connection."""
+    await asyncio.sleep(LOSS_SEEN_SECONDS)
+    terminals = rig.terminals_of(range(256))[:UNSENT]
+    await asyncio.gather(*(terminal.purchase(repeats=0, patience_seconds=0.0) for terminal in terminals))
+
+
 def kill_role(role: str, *, noticed: bool) -> Inject:
-    """kill -9 of a role. Unless ``noticed``, no decision may fail."""
+    """kill -9 of a role. Unless ``noticed``, no decision may fail; otherwise terminals also ask for purchases
+    that cannot be sent while the role is away."""
 
     async def inject(rig: Rig) -> Outcome:
         pid = await rig.pid_of(role)
@@ -122,6 +133,8 @@ def kill_role(role: str, *, noticed: bool) -> Inject:
         async def again() -> bool:
             return (await rig.processes()).get(role, pid) != pid
 
+        if noticed:
+            await _purchase_unsent(rig)
         await rig.until(started, f"{role} starts again", RESTART_SECONDS_MAX)
         outcome = Outcome(time.monotonic() - began)
         await rig.until(again, f"{role} serves again", RESTART_SECONDS_MAX)
