@@ -36,10 +36,10 @@ ONCE_SECONDS_MAX: Final = 5.0
 """For the relay and the simulated network, which exist once."""
 OLD_OWNER_SECONDS_MAX: Final = 2.0
 FROZEN_SECONDS_MAX: Final = 10.0
+"""Ray gives a process five seconds to end before it kills it."""
 LOSS_SEEN_SECONDS: Final = 0.05
 """After this a terminal has seen that its connection is lost."""
 UNSENT: Final = 4
-"""Ray gives a process five seconds to end before it kills it."""
 NOTICED_SECONDS_MAX: Final = 2.0
 
 
