@@ -17,7 +17,7 @@ P99_MS_MAX: Final = 100.0
 GROWTH_MAX: Final = 1.10
 """The most memory of the last quarter, as a multiple of the second quarter: caches fill in the first."""
 LAG_MS_MIN: Final = 5.0
-"""A mean delay of a timer below this is good, whatever it was before."""
+"""Mean delays below this may grow."""
 VISANET_PER_SECOND: Final = 8_165
 """Average number of transactions a second over VisaNet in 2025."""
 

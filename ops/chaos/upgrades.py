@@ -210,7 +210,7 @@ def _expect_nothing_refused(rig: UpgradeRig, began: float, requests: int, outcom
     if not answered or rig.user.done == requests:
         raise NotInjectedError("no message or no request was sent")
     refusals = [each for each in answered if (each.response_code or "") in REFUSALS]
-    refused = rig.crowd.history.sent_since(began, refusals)
+    refused = rig.crowd.history.unanswered_before(began, refusals)
     slowest = max((each.ended or 0.0) - each.began for each in answered)
     outcome.figure = float(len(refused) + len(rig.user.refused))
     outcome.expect(not refused, f"{len(refused)} of {len(answered)} messages were refused")

@@ -61,12 +61,16 @@ class History:
         """Operations that began at or after ``began``."""
         return (operation for operation in self.operations if operation.began >= began)
 
-    def sent_since(self, began: float, operations: Iterable[Operation]) -> list[Operation]:
-        """Those of ``operations`` whose message was not sent before ``began``; the others are repeats."""
+    def unanswered_before(self, began: float, operations: Iterable[Operation]) -> list[Operation]:
+        """Those of ``operations`` whose message had no answer before ``began``. The others repeat a message
+        that an earlier fault met. A message in flight at ``began`` is kept."""
         operations = list(operations)
         traces = {each.rrn for each in operations}
-        earlier = (each for each in self.operations if each.began < began and each.rrn in traces)
-        repeated = {each.identity for each in earlier}
+        repeated = {
+            each.identity
+            for each in self.operations
+            if each.rrn in traces and each.ended is not None and each.ended < began
+        }
         return [each for each in operations if each.identity not in repeated]
 
     def save(self, path: Path) -> None:

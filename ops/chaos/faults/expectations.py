@@ -12,12 +12,12 @@ from ops.histories.operations import Operation
 
 
 def expect_unnoticed(rig: Rig, began: float, outcome: Outcome) -> None:
-    """Expect that no decision since ``began`` failed or was refused. The repeat of an earlier message belongs
-    to the fault before: after a late reversal every repeat is answered with 91."""
+    """Expect that no decision since ``began`` failed or was refused. The repeat of a message that
+    was answered before belongs to an earlier fault: a late reversal is followed by 91 to every repeat."""
     asked = [each for each in rig.crowd.history.since(began) if each.ended is not None]
     if not asked:
         raise NotInjectedError("no operation ran during the fault")
-    errors = rig.crowd.history.sent_since(began, [each for each in asked if each.outcome != "ok"])
+    errors = rig.crowd.history.unanswered_before(began, [each for each in asked if each.outcome != "ok"])
     outcome.expect(not errors, f"{len(errors)} of {len(asked)} decisions failed{_summary(errors)}")
 
 

@@ -130,7 +130,7 @@ async def _after_redis(rig: Rig, began: float) -> Outcome:
     asked = [each for each in rig.crowd.history.since(began) if each.ended is not None]
     if not asked:
         raise NotInjectedError("no operation ran during the fault")
-    failed = rig.crowd.history.sent_since(began, [each for each in asked if each.outcome != "ok"])
+    failed = rig.crowd.history.unanswered_before(began, [each for each in asked if each.outcome != "ok"])
     examples = ", ".join(f"{each.kind} {each.response_code or each.outcome}" for each in failed[:3])
     outcome = Outcome(float(len(failed)))
     outcome.expect(not failed, f"{len(failed)} of {len(asked)} decisions failed: {examples}")

@@ -52,3 +52,9 @@ def test_a_repeat_of_a_message_from_before_the_fault_is_not_its_failure() -> Non
     assert outcome.broken == []
     expect_unnoticed(rig(late[0], late[1], operation(12, 0.1, "info", "91")), 10, outcome)
     assert outcome.broken == ["1 of 2 decisions failed (91 × 1, after up to 0.1 s)"]
+
+
+def test_a_repeat_of_a_message_in_flight_when_the_fault_began_is_its_failure() -> None:
+    outcome = Outcome(0.0)
+    expect_unnoticed(rig(operation(9, 2.0, "info", "91"), operation(11.1, 0.1, "info", "91")), 10, outcome)
+    assert outcome.broken == ["1 of 1 decisions failed (91 × 1, after up to 0.1 s)"]
