@@ -73,10 +73,11 @@ class Observer:
         self._lives = 0
         self._page: Scrape
 
-    async def begin(self) -> None:
-        """The first period begins; earlier answers are forgotten."""
+    async def begin(self) -> int:
+        """The first period begins; returns the number of messages refused before it."""
         self._page = await scrape(self._servers.run["metrics_url"])
-        self._mark()
+        _, earlier = self._mark()
+        return earlier.refused
 
     async def period(self, seconds: float) -> Period:
         """Wait for ``seconds`` and read the meters."""
@@ -138,13 +139,14 @@ async def run(options: argparse.Namespace, folder: Path) -> Endured:
     async with BenchServers(folder, ServerPlan(cards=options.cards, rival_processes=0)) as servers:
         load = LifeLoad([servers.edge], servers.cards, connections=CONNECTIONS, in_flight=options.in_flight)
         rows = await _journal_rows(servers)
-        periods, lost = await _observed(servers, load, options)
+        periods, refused_outside, lost = await _observed(servers, load, options)
         written = await _journal_rows(servers) - rows
     return Endured(
         machine=conditions,
         fsync_ms=sync,
         in_flight=options.in_flight,
         periods=periods,
+        refused_outside=refused_outside,
         lost=lost,
         rows_missing=max(0, load.answers - written),
     )
@@ -152,20 +154,20 @@ async def run(options: argparse.Namespace, folder: Path) -> Endured:
 
 async def _observed(
     servers: BenchServers, load: LifeLoad, options: argparse.Namespace
-) -> tuple[list[Period], int]:
-    """The periods, and the number of messages without an answer."""
+) -> tuple[list[Period], int, int]:
+    """The periods, the messages refused before and after them, and the messages without an answer."""
     periods: list[Period] = []
     await load.start()
     try:
         await asyncio.sleep(WARM_SECONDS)
         observer = Observer(servers, load)
-        await observer.begin()
+        refused = await observer.begin()
         for _ in range(options.periods):
             periods.append(await observer.period(60 * options.minutes / options.periods))
             _say(shown(periods[-1]))
     finally:
         samples = await load.stop()
-    return periods, samples.lost
+    return periods, refused + samples.refused, samples.lost
 
 
 def shown(period: Period) -> str:

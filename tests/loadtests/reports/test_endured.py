@@ -23,12 +23,15 @@ PERIOD = Period(
 )
 
 
-def endured(periods: Sequence[Period], lost: int = 0, rows_missing: int = 0) -> Endured:
+def endured(
+    periods: Sequence[Period], lost: int = 0, rows_missing: int = 0, refused_outside: int = 0
+) -> Endured:
     return Endured(
         machine={"day": "2026-11-24", "cpu": "two cores", "python": "3.11"},
         fsync_ms={"p50": 0.3, "p99": 4.1},
         in_flight=128,
         periods=list(periods),
+        refused_outside=refused_outside,
         lost=lost,
         rows_missing=rows_missing,
     )
@@ -52,6 +55,7 @@ def test_flat_run_within_its_targets_is_not_broken() -> None:
     ("found", "missed"),
     [
         (endured([PERIOD, changed(refused=3)], lost=1), "3 messages were refused and 1 lost"),
+        (endured([PERIOD], refused_outside=1), "1 messages were refused and 0 lost"),
         (endured([PERIOD], rows_missing=2), "the journal lacks 2 rows"),
         (endured([changed(waits_ms=array("f", [101.0]))]), "p99 is 101 ms, more than 100"),
         (
