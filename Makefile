@@ -1,7 +1,8 @@
 # The commands of a developer, one short target each; `make` lists them.
 #
-# The environment needs Python 3.11+ as python3, and is updated when a lock file changes. `run`, `demo` and `bench` install the
-# runtime packages only; `test` and `lint` add the development tools to the same .venv.
+# The environment needs Python 3.11+ as python3, and is updated when a lock file changes. If another Python of the machine is
+# clearly faster, the environment uses that one; `make PYTHON=...` chooses. `run`, `demo` and `bench` install the runtime
+# packages only; `test` and `lint` add the development tools to the same .venv.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -31,7 +32,8 @@ help: ## list the targets
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
+	@chosen="$(if $(filter undefined file,$(origin PYTHON)),$$($(PYTHON) ops/packaging/fastest_python.py),$(PYTHON))"; \
+	$$chosen -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $$chosen -m venv --without-pip $(VENV); }
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); echo "pip is needed: install python3-venv or python3-pip"; exit 1; }
 
 $(VENV)/.runtime: requirements.lock pyproject.toml api/client/stanchion/version.py | $(BIN)/python
