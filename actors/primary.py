@@ -22,12 +22,12 @@ import asyncpg
 import structlog
 from asyncpg.connect_utils import SessionAttribute
 
+from actors.database_address import DEFAULT_PORT, Server, address_of, servers_of
 from actors.niceness import share_niceness
 from actors.periodic import PeriodicTask
 from actors.sqlstates import STATEMENT_FAILURES
 from engine.limits import PRIMARY_PROBE_SECONDS, PRIMARY_WATCH_SECONDS, PRIMARY_WATCH_SECONDS_OF_ONE
 
-DEFAULT_PORT: Final = 5432
 COMPARE_SECONDS: Final = 0.1
 """Time for the other servers to answer after one has accepted: one of them may be on a newer timeline."""
 LAGGARD_SECONDS: Final = 1.0
@@ -44,9 +44,6 @@ _WITHOUT_IDENTITY: Final = (
     asyncpg.UndefinedFunctionError,
 )
 """Errors of services that hide their write-ahead log."""
-
-Server: TypeAlias = tuple[str | None, int | None]
-"""Host and port. Both are ``None`` for the server of an address with one: the driver parses it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -79,15 +76,6 @@ AnyConnection: TypeAlias = "asyncpg.Connection[Any] | asyncpg.pool.PoolConnectio
 _newest: Final[dict[int, int]] = {}
 """The newest timeline that this process has seen, by cluster."""
 _open: Final[WeakSet[PrimaryConnection]] = WeakSet()
-
-
-def servers_of(dsn: str) -> list[Server]:
-    """The servers that ``dsn`` names."""
-    hosts = urlsplit(dsn).netloc.rpartition("@")[2].split(",")
-    if len(hosts) < 2:
-        return [(None, None)]
-    parts = [urlsplit(f"//{host}") for host in hosts]
-    return [(part.hostname, part.port or DEFAULT_PORT) for part in parts]
 
 
 async def connect(
@@ -189,9 +177,7 @@ class PrimaryWatch:
 
 async def _connect_to(server: Server, dsn: str, options: Mapping[str, Any]) -> PrimaryConnection:
     connection: PrimaryConnection = await asyncpg.connect(
-        dsn,
-        host=server[0],
-        port=server[1],
+        address_of(dsn, server),
         target_session_attrs=SessionAttribute.read_write,
         connection_class=PrimaryConnection,
         **options,

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self, get_type_hints
-from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Meta, Struct
 
+from actors.database_address import writable
 from actors.setting_values import (
     Networks,
     Secret,
@@ -44,7 +44,6 @@ PREFIX: Final = "STANCHION_"
 # Variables of the test suite, the benchmarks and the chaos runs.
 _FOREIGN_PREFIXES: Final = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
 
-_WRITABLE: Final = "target_session_attrs=read-write"
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
@@ -284,12 +283,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     def database_dsn(self) -> str:
         """The database address as text; the supervisor fills in the embedded server. Of several servers, only
         one that accepts writes is used. Raises ``SettingsError`` if it is not set."""
-        return _writable(_present(self.database_url, "DATABASE_URL"))
+        return writable(_present(self.database_url, "DATABASE_URL"))
 
     @property
     def migrations_dsn(self) -> str:
         """The database address of the role that owns the tables. Raises ``SettingsError`` if not set."""
-        return _writable(_present(self.migrations_database_url or self.database_url, "DATABASE_URL"))
+        return writable(_present(self.migrations_database_url or self.database_url, "DATABASE_URL"))
 
     @property
     def vision_address(self) -> str:
@@ -316,14 +315,6 @@ class Settings(Struct, frozen=True, kw_only=True):
         """The Redis address as text; the supervisor fills in the embedded server. Raises ``SettingsError`` if
         it is not set."""
         return _present(self.redis_url, "REDIS_URL")
-
-
-def _writable(dsn: str) -> str:
-    """``dsn``; where it names several servers, restricted to one that accepts writes."""
-    parts = urlsplit(dsn)
-    if "," not in parts.netloc.rpartition("@")[2] or "target_session_attrs" in parts.query:
-        return dsn
-    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, _WRITABLE)))))
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from actors.database_address import servers_of
 from actors.journal.replication import data_loss
 from actors.metrics import Figures
-from actors.primary import connect, servers_of
+from actors.primary import connect
 from actors.sqlstates import STATEMENT_FAILURES
 
 _SIZES: Final = """

@@ -68,8 +68,9 @@ class Installation:
 
     async def start(self) -> dict[str, Any]:
         """Start it and wait until it serves; returns the content of ``run.json``. Raises ChildError."""
-        # Without automatic clearing: presentments of one slice would otherwise run during the next.
-        settings = {f"{_PREFIX}AUTO_CLEAR_SECONDS": "0"}
+        # Without automatic clearing: presentments of one slice would otherwise run during the next. A limit
+        # of requests would only measure itself.
+        settings = {f"{_PREFIX}AUTO_CLEAR_SECONDS": "0", f"{_PREFIX}RATE_TEST_PER_SECOND": "1000000"}
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._version.command,

@@ -15,8 +15,9 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 import msgspec
 
+from actors.database_address import servers_of
 from actors.journal.rule_versions import load_rule_versions
-from actors.primary import CannotConnectError, connect, servers_of
+from actors.primary import CannotConnectError, connect
 from actors.vault import Vault
 from engine.commands import Authorize
 from engine.decision.decide import authorize

@@ -140,6 +140,7 @@ def migrate(
     var: Var = None,
 ) -> None:
     """Bring the database to this version of the code."""
+    from actors.database_address import role_of
     from ops.database import process_role
     from ops.database.migrate import migrate as bring_up_to_date
     from ops.database.migrate import waiting
@@ -153,7 +154,7 @@ def migrate(
             asyncio.run(record_alone(dsn, operator_of(settings), act))
         left = asyncio.run(waiting(dsn))
         if settings.database_url is not None:
-            asyncio.run(process_role.grant(dsn, process_role.role_of(settings.database_dsn)))
+            asyncio.run(process_role.grant(dsn, role_of(settings.database_dsn)))
     print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
     for name in left:
         print(f"{name} waits until every process runs this version: stanchion migrate")

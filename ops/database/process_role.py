@@ -8,10 +8,10 @@ creates both roles in the embedded database; elsewhere the operator creates them
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
+from actors.database_address import role_of
 from ops.database.migrate import LOCK, MigrationError, one_line
 from ops.database.operator_connection import connect_operator
 
@@ -48,11 +48,6 @@ _RELATIONS: Final = """
     UNION ALL SELECT viewname FROM pg_views WHERE schemaname = 'public'
 """
 READ_ONLY: Final = ("authentication_keys", "schema_floor", "schema_functions", "schema_migrations")
-
-
-def role_of(dsn: str) -> str:
-    """The role that ``dsn`` names; empty when it names none."""
-    return unquote(urlsplit(dsn).username or "")
 
 
 async def grant(owner_dsn: str, role: str) -> None:

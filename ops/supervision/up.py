@@ -28,11 +28,11 @@ import structlog
 
 from actors.cluster.environment import RestartError
 from actors.cluster.liveness import until_tick
+from actors.database_address import role_of, servers_of
 from actors.journal.replication import data_loss
 from actors.log import configure
 from actors.network.links.file import configured_links
 from actors.network.links.status import LinkStatus
-from actors.primary import servers_of
 from actors.settings import PREFIX, Settings
 from actors.tls import ServerTls
 from actors.tracing import check_exporter
@@ -291,7 +291,7 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
             owner, operator_of(settings), on_installation("migrate_database", {"applied": applied})
         )
     await _check_replication(settings)
-    await process_role.grant(owner, process_role.role_of(settings.database_dsn))
+    await process_role.grant(owner, role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)
     return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)

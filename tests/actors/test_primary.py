@@ -21,7 +21,6 @@ from actors.primary import (
     PrimaryWatch,
     accepts_writes,
     connect,
-    servers_of,
 )
 from ops.chaos.environment.postgres_pair import PostgresPair
 from tests.conftest import PostgresServer
@@ -54,15 +53,6 @@ async def closed(connection: PrimaryConnection) -> None:
 
 async def connected(dsn: str) -> PrimaryConnection:
     return await connect(dsn, "test", SECONDS, {})
-
-
-def test_servers_of_an_address() -> None:
-    assert servers_of("postgresql://u:p@one/d") == [(None, None)]
-    assert servers_of("postgresql://u:p@one:1,[::1]:2,three/d?sslmode=require") == [
-        ("one", 1),
-        ("::1", 2),
-        ("three", 5432),
-    ]
 
 
 async def test_frozen_server_does_not_delay_the_others(database_url: str) -> None:

@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from actors.clock import SystemClock
+from actors.database_address import role_of
 from actors.journal.postgres import PostgresJournal
 from actors.journal.replication import data_loss
 from actors.outbox.retention import Retention, retention_connection
@@ -180,7 +181,7 @@ async def test_missing_role_is_one_line(database_url: str) -> None:
 
 
 async def test_owner_needs_no_grant(database_url: str) -> None:
-    await process_role.grant(database_url, process_role.role_of(database_url))
+    await process_role.grant(database_url, role_of(database_url))
 
 
 def test_embedded_installation_has_both_roles_and_an_older_one_gets_them(tmp_path: Path) -> None:
@@ -194,8 +195,8 @@ def test_embedded_installation_has_both_roles_and_an_older_one_gets_them(tmp_pat
     servers = Servers(settings)
     try:
         complete = servers.start()
-        assert process_role.role_of(complete.database_dsn) == PROCESS_USER
-        assert process_role.role_of(complete.migrations_dsn) == "stanchion"
+        assert role_of(complete.database_dsn) == PROCESS_USER
+        assert role_of(complete.migrations_dsn) == "stanchion"
         assert b"stanchion:" not in complete.to_json()
 
         async def prepare() -> bool:
@@ -213,7 +214,7 @@ def test_embedded_installation_has_both_roles_and_an_older_one_gets_them(tmp_pat
     finally:
         servers.stop()
     with database(settings) as dsn:
-        assert process_role.role_of(dsn) == "stanchion"
+        assert role_of(dsn) == "stanchion"
 
 
 async def test_processes_see_the_timeline_and_whether_commits_wait_for_standbys(process_url: str) -> None:
