@@ -154,6 +154,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     hosts: Annotated[int, Meta(ge=1, le=256)] = 2
     """Shard hosts on each node: processes that own cards. More hosts than cores add no speed, but a crash
     then affects fewer cards."""
+    reserve_hosts: Annotated[int, Meta(ge=0, le=255)] | None = None
+    """How many of them own no cards until another one ends, at most all but one; unset = half of them on a
+    machine with fewer than four cores, where one host is cheaper than two, else none."""
     api_servers: Annotated[int, Meta(ge=1, le=256)] = 1
     """API server processes on each node."""
     dispatchers: Annotated[int, Meta(ge=1, le=64)] = 1

@@ -2,16 +2,16 @@
 routing table. There are two; ``leadership`` decides which one leads, and the other only observes.
 
 A host that dies, or does not answer pings, loses its shards to the survivors at once. The coordinator then
-creates a new host, which gets its share; it does the same on a node that has joined. A host that is replaced,
-or whose node is drained, hands over its shards first. An error of the coordinator, or two coordinators at
-once, cannot harm money: the epochs make wrong commits fail.
+creates a new host, which gets its share or becomes a reserve; it does the same on a node that has joined. A
+host that is replaced, or whose node is drained, hands over its shards first. An error of the coordinator, or
+two coordinators at once, cannot harm money: the epochs make wrong commits fail.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.periodic import PeriodicTask
-from actors.placement import NODES_SECONDS, missing_hosts
+from actors.placement import NODES_SECONDS, missing_hosts, reserves
 from engine.limits import PROGRAMME_PUBLISH_SECONDS
 
 RETRY_SECONDS: Final = 0.05
@@ -42,7 +42,8 @@ ReadOwners = Callable[[], Awaitable[dict[int, str | None]]]
 
 
 class Coordinator:
-    """A ``Role``. ``wanted``: hosts for each node; ``read_epochs`` as for ``Ownership``."""
+    """A ``Role``. ``wanted``: hosts for each node, of which ``reserve`` own no shards while the others live;
+    ``read_epochs`` as for ``Ownership``."""
 
     def __init__(
         self,
@@ -51,13 +52,15 @@ class Coordinator:
         wanted: int,
         read_epochs: ReadEpochs | None = None,
         *,
+        reserve: int = 0,
         probes: ProbePolicy = HOST_PROBES,
     ) -> None:
         self._hosts = hosts
         self._read_owners = read_owners
         self._wanted = wanted
+        self._serving = max(1, wanted - reserve)
         self._watch = HostWatch(hosts, self._on_lost, probes)
-        self._ownership = Ownership(self._watch.call, read_epochs)
+        self._ownership = Ownership(self._watch.call, read_epochs, self._reserves)
         self._leading = False
         self._lost: set[str] = set()
         """Owners that did not answer while another coordinator led."""
@@ -283,6 +286,10 @@ class Coordinator:
             await self._ownership.adopt_orphans(self._watch.incarnations)
         await asyncio.gather(*(self._end(host) for host in leaving))
         return len(leaving)
+
+    def _reserves(self, owners: Mapping[int, str | None]) -> set[str]:
+        """The living hosts that should own no shards."""
+        return reserves(owners, self._watch.node_by_host(), self._serving)
 
     async def _end(self, incarnation: str) -> None:
         """Stop a host that owns no shard, then kill it."""

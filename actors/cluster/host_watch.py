@@ -67,6 +67,10 @@ class HostWatch:
         watched = self._watched.get(incarnation)
         return None if watched is None else watched.node
 
+    def node_by_host(self) -> dict[str, str]:
+        """The node of each watched host, by incarnation."""
+        return {incarnation: watched.node for incarnation, watched in self._watched.items()}
+
     def nodes(self) -> list[str]:
         """The node of each watched host."""
         return [watched.node for watched in self._watched.values()]

@@ -7,6 +7,7 @@ new name, so a process that was only frozen cannot be mistaken for its successor
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
 from typing import Final
@@ -26,7 +27,7 @@ from actors.cluster.ray_session import process_names
 from actors.journal.leader_lock import LeaderLock
 from actors.journal.owners import ShardOwners
 from actors.peers import PeerFailedError, PeerGoneError
-from actors.placement import NODE_LETTERS
+from actors.placement import NODE_LETTERS, default_reserve
 from actors.roles import Context, Role
 from actors.settings import Settings
 from engine.limits import ROLE_START_SECONDS
@@ -43,8 +44,17 @@ def coordinator(context: Context) -> Role:
     peers = RayPeers(settings)
     hosts = RayHosts(settings, peers)
     shard_owners = ShardOwners(settings.database_dsn)
-    leading = Coordinator(hosts, shard_owners.owners, settings.hosts, shard_owners.epochs)
+    leading = Coordinator(
+        hosts, shard_owners.owners, settings.hosts, shard_owners.epochs, reserve=_reserve_hosts(settings)
+    )
     return Leadership(leading, LeaderLock(settings.database_dsn), peers, context.name)
+
+
+def _reserve_hosts(settings: Settings) -> int:
+    """The reserves of each node: as set, or by the cores of the coordinator's machine."""
+    if settings.reserve_hosts is not None:
+        return settings.reserve_hosts
+    return default_reserve(settings.hosts, os.cpu_count() or 1)
 
 
 class RayHosts:

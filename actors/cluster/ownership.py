@@ -27,6 +27,9 @@ RETRY_SECONDS: Final = 0.05
 CallHost = Callable[[str, str, bytes], Awaitable[bytes]]
 """Takes incarnation, method and payload; raises PeerGoneError and PeerFailedError."""
 
+Reserves = Callable[[Mapping[int, str | None]], Collection[str]]
+"""Takes the owners of all shards; returns the hosts that should own none (``placement.reserves``)."""
+
 ReadEpochs = Callable[[Collection[int]], Awaitable[dict[int, int]]]
 """Reads the newest epochs of shards from the journal; raises DatabaseUnavailableError."""
 
@@ -38,11 +41,18 @@ class Ownership:
     """Publishes every change as a newer routing table.
 
     A take only succeeds from the epochs that ``read_epochs`` returned before it. Without ``read_epochs``,
-    takers read the epochs themselves, and a delayed take can end a newer ownership.
+    takers read the epochs themselves, and a delayed take can end a newer ownership. ``reserves`` is called
+    before each move.
     """
 
-    def __init__(self, call_host: CallHost, read_epochs: ReadEpochs | None = None) -> None:
+    def __init__(
+        self,
+        call_host: CallHost,
+        read_epochs: ReadEpochs | None = None,
+        reserves: Reserves = lambda _owners: (),
+    ) -> None:
         self._call_host = call_host
+        self._reserves = reserves
         self._read_epochs = read_epochs
         self._owners: dict[int, str | None] = dict.fromkeys(range(SHARD_COUNT))
         # Greater than the version of any earlier coordinator, so that routers adopt the new tables.
@@ -88,10 +98,12 @@ class Ownership:
         """Move shards until each is owned by one of ``hosts``, except those of moves under way, whose movers
         call this afterwards. ``hosts`` may change meanwhile; failed takes are repeated, because takers can
         die and the journal can be unavailable. Hosts in ``doubtful`` are asked only if there is no other
-        host, or no other host can take."""
+        host, or no other host can take. Reserves are asked before those."""
         # A taker that hangs in another move must not delay these shards too.
         unable = {*self._busy, *doubtful}
-        while hosts and (moves := adopt_orphans(self._resting(), hosts, unable)):
+        while hosts and (
+            moves := adopt_orphans(self._resting(), hosts, unable, self._reserves(self._owners))
+        ):
             taken = await asyncio.gather(*(self._give(move) for move in moves))
             # Try the other hosts first; try all again once none of them could take.
             unable = {move.taker for move, done in zip(moves, taken, strict=True) if not done}
@@ -99,15 +111,18 @@ class Ownership:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def even_out(self, hosts: Collection[str]) -> None:
-        """Move the fewest shards after which the shard counts of ``hosts`` differ by at most one."""
-        for move in even_out(self._owners, hosts) if hosts else ():
+        """Move the fewest shards after which reserves own none, and the shard counts of the other ``hosts``
+        differ by at most one."""
+        for move in even_out(self._owners, hosts, self._reserves(self._owners)) if hosts else ():
             if move.giver in hosts and move.taker in hosts:
                 await self._hand_over(move)
                 await self.adopt_orphans(hosts)
 
     async def hand_off(self, giver: str, takers: Collection[str]) -> None:
-        """Move all shards of ``giver`` to ``takers``. Shards that ``giver`` does not release stay."""
-        for move in hand_off(self._owners, giver, takers):
+        """Move all shards of ``giver`` to ``takers``, to reserves only if there are no others. Shards that
+        ``giver`` does not release stay."""
+        serving = set(takers).difference(self._reserves(self._owners))
+        for move in hand_off(self._owners, giver, serving or takers):
             await self._hand_over(move)
 
     def _resting(self) -> dict[int, str | None]:

@@ -12,12 +12,14 @@ from actors.placement import (
     ProcessSpec,
     ShardMove,
     adopt_orphans,
+    default_reserve,
     even_out,
     hand_off,
     missing_hosts,
     name_on,
     place,
     placed_name,
+    reserves,
     successor_number,
     successor_of,
 )
@@ -76,6 +78,57 @@ def test_all_shards_are_owned_and_evenly_distributed_with_few_moves(
     surplus = sum(max(0, load - -(-len(owned) // len(hosts))) for load in Counter(owned.values()).values())
     assert moved >= surplus
     assert moved <= surplus + len(hosts)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "cores", "expected"), [(1, 2, 0), (2, 1, 1), (2, 3, 1), (3, 2, 1), (2, 4, 0), (8, 8, 0)]
+)
+def test_half_of_the_hosts_of_a_small_machine_are_reserves(hosts: int, cores: int, expected: int) -> None:
+    assert default_reserve(hosts, cores) == expected
+
+
+@pytest.mark.parametrize(
+    ("owners", "nodes", "serving", "expected"),
+    [
+        ({0: None}, {"a": "n1", "b": "n1"}, 1, {"b"}),
+        ({0: "b"}, {"a": "n1", "b": "n1"}, 1, {"a"}),
+        ({0: "b"}, {"a": "n1", "b": "n1"}, 2, set()),
+        ({0: "b", 1: "b", 2: "a"}, {"a": "n1", "b": "n1", "c": "n1"}, 2, {"c"}),
+        ({0: "b", 1: "dead"}, {"a": "n1", "b": "n2", "c": "n2"}, 1, {"c"}),
+        ({0: "a"}, {}, 1, set()),
+    ],
+)
+def test_hosts_with_most_shards_serve_and_the_others_of_their_node_are_reserves(
+    owners: Owners, nodes: dict[str, str], serving: int, expected: set[str]
+) -> None:
+    assert reserves(owners, nodes, serving) == expected
+
+
+@pytest.mark.parametrize(
+    ("hosts", "unable", "taker"),
+    [
+        (["a", "b", "c"], [], "a"),
+        (["a", "b", "c"], ["a"], "b"),
+        (["b", "c"], ["b"], "c"),
+        (["c"], ["c"], "c"),
+    ],
+)
+def test_reserve_adopts_only_where_no_other_host_can(hosts: list[str], unable: list[str], taker: str) -> None:
+    """The reserves are b and c."""
+    assert adopt_orphans({0: "dead"}, hosts, unable, {"b", "c"}) == [ShardMove(None, taker, (0,))]
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=64),
+    st.sets(st.sampled_from(["a", "b", "c", "d"])),
+)
+def test_reserves_give_all_their_shards_away(listed: list[str], reserve: set[str]) -> None:
+    owners: Owners = dict(enumerate(listed))
+    hosts = ["a", "b", "c", "d"]
+    loads = Counter(after(owners, even_out(owners, hosts, reserve)).values())
+    serving = [host for host in hosts if host not in reserve] or hosts
+    assert set(loads) <= set(serving)
+    assert max(loads[host] for host in serving) - min(loads[host] for host in serving) <= 1
 
 
 @pytest.mark.parametrize(
