@@ -77,11 +77,12 @@ class Coordinator:
 
     # --- role ---------------------------------------------------------------------------------------------
 
-    async def observe(self) -> None:
-        """Learn which hosts live, while another coordinator leads; to be called again and again. Afterwards
-        ``start`` need not wait for the silence of dead hosts."""
+    async def observe(self, known: Collection[str] = ()) -> None:
+        """Learn which hosts live, while another coordinator leads; to be called again and again. ``known``:
+        hosts of the leader, which need not own shards. Afterwards ``start`` need not wait for the silence of
+        dead hosts."""
         owners = {owner for owner in (await self._read_owners()).values() if owner is not None}
-        await self._watch_answering(owners)
+        await self._watch_answering(owners.union(known))
         self._lost = owners - self._watch.incarnations
 
     async def start(self) -> None:

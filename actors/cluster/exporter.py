@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from actors.cluster.metrics_port import MetricsPort
@@ -26,6 +27,7 @@ SUPERVISOR: Final = "supervisor"
 """The process label of the exporter's own figures."""
 RAY: Final = "ray"
 """The readiness check of Ray's head."""
+_decode_names = msgspec.msgpack.Decoder(list[str]).decode
 _NOT_SERVING: Final[Figures] = {"stanchion_process_serving": 0.0}
 
 
@@ -49,7 +51,7 @@ class Exporter:
         self._checks = checks
         self._checking: asyncio.Task[dict[str, str]] | None = None
         self._hosts: set[str] = set()
-        """The owners in the last known routing table."""
+        """The shard hosts that the coordinator has named last, reserves included."""
         self._port: MetricsPort | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None = None) -> None:
@@ -68,8 +70,8 @@ class Exporter:
             self._port = None
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        # While the coordinator is away, ask the hosts of the last known table.
-        self._hosts = await self._owners() or self._hosts
+        # While the coordinator is away, ask the hosts that it last named.
+        self._hosts = await self._known_hosts() or self._hosts
         processes = self._processes() | {host: host for host in sorted(self._hosts)}
         sizes = asyncio.create_task(read_sizes(self._dsn, ANSWER_SECONDS))
         ready = asyncio.create_task(self._ready_figure())
@@ -112,14 +114,14 @@ class Exporter:
         answers: list[Figures] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_SECONDS / 2):
-                answers = await asyncio.gather(*map(self._figures, await self._owners()))
+                answers = await asyncio.gather(*map(self._figures, await self._known_hosts()))
         if any(figures and figures.get("stanchion_clock_refused") for figures in answers):
             raise NotReadyError("a shard host refuses to decide by the database's clock")
 
-    async def _owners(self) -> set[str]:
+    async def _known_hosts(self) -> set[str]:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return {owner for owner in (await self._peers.table(0)).owners if owner is not None}
+                return set(_decode_names(await self._peers.coordinate("hosts", b"")))
         except (PeerGoneError, PeerFailedError, TimeoutError):
             return set()
 

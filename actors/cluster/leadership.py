@@ -8,10 +8,12 @@ each other. A leader that has lost its lock to the other coordinator therefore e
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
+import msgspec
 import structlog
 
 from actors.cluster.coordinator import Coordinator
@@ -28,7 +30,11 @@ RETIRE: Final = "retire"
 """The call by which a leader that is stopped keeps the other coordinator from leading."""
 RETIRE_SECONDS: Final = 1.0
 
+HOSTS_TURNS: Final = 8
+"""The standby asks the leader for its hosts at every eighth of its checks."""
+
 _log = structlog.get_logger(__name__)
+_decode_names = msgspec.msgpack.Decoder(list[str]).decode
 
 
 class NotLeadingError(Exception):
@@ -117,10 +123,22 @@ class Leadership:
         await self._lead()
 
     async def _observe(self) -> None:
-        while True:
+        """Learn the hosts. The journal names those that own shards; reserves are known to the leader only."""
+        known: list[str] = []
+        for turn in itertools.count():
+            if turn % HOSTS_TURNS == 0:
+                known = await self._hosts_of_leader() or known
             with suppress(DatabaseUnavailableError):
-                await self._coordinator.observe()
+                await self._coordinator.observe(known)
             await asyncio.sleep(LEADER_CHECK_SECONDS)
+
+    async def _hosts_of_leader(self) -> list[str]:
+        """The hosts that the other coordinator watches; empty if it does not lead or does not answer."""
+        for other in set(COORDINATORS) - {self._name}:
+            with suppress(PeerGoneError, PeerFailedError, TimeoutError):
+                async with asyncio.timeout(LEADER_CHECK_SECONDS):
+                    return _decode_names(await self._peers.call(other, "hosts", b""))
+        return []
 
     async def _keep_lock(self) -> None:
         """Renew the lock, and ask for it again when the server has forgotten it. Ends the process when the

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from actors.cluster import exporter as module
 from actors.cluster.exporter import Exporter
 from actors.metrics import Figures
-from actors.peers import PeerGoneError, RoutingTable
-from engine.limits import SHARD_COUNT
+from actors.peers import PeerGoneError
 from ops.embedded.ports import free_ports
 
 
@@ -24,9 +24,10 @@ class Peers:
         self.away: set[str] = set()
         self.frozen: set[str] = set()
 
-    async def table(self, _after: int) -> RoutingTable:
+    async def coordinate(self, method: str, _payload: bytes) -> bytes:
+        assert method == "hosts"
         await self._reach("coordinator")
-        return RoutingTable(1, ("host-1",) * SHARD_COUNT)
+        return msgspec.msgpack.encode(["host-1"])
 
     async def ask(self, name: str, method: str) -> Figures:
         assert method == "figures"

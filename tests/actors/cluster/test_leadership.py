@@ -65,17 +65,20 @@ class FakeLock:
 
 
 class Cluster:
-    """Hosts on two nodes, and both coordinators. The journal's owners are those of the last table."""
+    """Hosts on ``nodes``, and both coordinators. The journal's owners are those of the last table."""
 
-    def __init__(self) -> None:
-        self.hosts = FakeHosts("n1", "n2")
+    def __init__(self, nodes: tuple[str, ...] = ("n1", "n2"), wanted: int = 1, reserve: int = 0) -> None:
+        self.hosts = FakeHosts(*nodes)
+        self.wanted, self.reserve = wanted, reserve
         self.server = Server()
         self.owners: dict[int, str | None] = dict.fromkeys(range(SHARD_COUNT))
         self.both = {name: self._leadership(name) for name in (COORDINATOR, STANDBY)}
         self.dead: set[str] = set()
 
     def _leadership(self, name: str) -> Leadership:
-        coordinator = Coordinator(self.hosts, self._read_owners, wanted=1, probes=HOST_PROBES)
+        coordinator = Coordinator(
+            self.hosts, self._read_owners, self.wanted, reserve=self.reserve, probes=HOST_PROBES
+        )
         return Leadership(coordinator, FakeLock(self.server), self, name)
 
     async def _read_owners(self) -> dict[int, str | None]:
@@ -110,11 +113,13 @@ class Cluster:
             self.server.changed.notify_all()
 
 
-def virtually(scenario: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
+def virtually(
+    scenario: Callable[[Cluster], Coroutine[Any, Any, None]], make: Callable[[], Cluster] = Cluster
+) -> None:
     """Run ``scenario`` with a new cluster in virtual time."""
 
     async def lived() -> None:
-        cluster = Cluster()
+        cluster = make()
         await cluster.started()
         await scenario(cluster)
         for name in (STANDBY, COORDINATOR):
@@ -140,6 +145,27 @@ def test_cards_of_a_host_that_dies_with_the_leader_have_an_owner_soon(death: str
         assert len(found.owners) == SHARD_COUNT
 
     virtually(scenario)
+
+
+@pytest.mark.parametrize("death", ["ended", "silent"])
+def test_reserve_takes_over_when_the_serving_host_dies_with_the_leader(death: str) -> None:
+    """No journal row names the reserve; the standby knows it from the leader."""
+
+    async def scenario(cluster: Cluster) -> None:
+        began = asyncio.get_running_loop().time()
+        if death == "ended":
+            cluster.hosts.dead["host-1"].set()
+        else:
+            cluster.hosts.frozen.add("host-1")
+        await cluster.kill(COORDINATOR)
+        found = await cluster.table(STANDBY)
+        while {None, "host-1"} & set(found.owners):
+            found = await cluster.table(STANDBY, found.version)
+        assert asyncio.get_running_loop().time() - began <= ANSWERED_SECONDS_MAX
+        assert set(found.owners) == {"host-2"}
+        assert "host-2" not in cluster.hosts.ended
+
+    virtually(scenario, lambda: Cluster(("n1",), wanted=2, reserve=1))
 
 
 def test_leader_that_comes_back_waits_for_the_one_that_leads_now() -> None:
