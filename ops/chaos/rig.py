@@ -109,6 +109,8 @@ class Rig(Environment):
             # Shoppers send their presentments themselves.
             "STANCHION_AUTO_CLEAR_SECONDS": "0",
             "STANCHION_ENABLE_GATEWAY": "1",
+            # One host that serves beside a reserve, or two that serve.
+            "STANCHION_RESERVE_HOSTS": str(self.dice.choice((0, 1))),
         }
         self.installation = RunningInstallation(self.var_dir, settings | self.clocks.environment())
         self._stack.push_async_callback(asyncio.to_thread, self.installation.stop)
@@ -288,9 +290,20 @@ class Rig(Environment):
             return {}
 
     async def hosts(self) -> dict[str, int]:
-        """Process ids of the shard hosts."""
+        """Process ids of the shard hosts, reserves included."""
         found = await self.processes()
         return {name: pid for name, pid in found.items() if name.startswith("host-")}
+
+    async def serving_host(self) -> tuple[str, int]:
+        """A host that owns shards, at random, with its process id. Raises NotInjectedError if no other host
+        lives that could take them over."""
+        hosts = await self.hosts()
+        rows = await self.fetch("SELECT DISTINCT host FROM shards WHERE host IS NOT NULL")
+        serving = sorted({row["host"] for row in rows} & hosts.keys())
+        if len(hosts) < HOSTS or not serving:
+            raise NotInjectedError("there are fewer than two hosts")
+        name = self.dice.choice(serving)
+        return name, hosts[name]
 
     async def pid_of(self, role: str) -> int:
         """The process id of a role. Raises NotInjectedError when it does not serve."""

@@ -18,12 +18,10 @@ BURST: Final = 150
 async def concurrent_copies(rig: Rig) -> Outcome:
     """Send many keys at once, kill a host, and reset every connection to the database. Figure: unanswered
     keys."""
-    hosts = await rig.hosts()
-    if len(hosts) < 2:
-        raise NotInjectedError("there are fewer than two hosts")
+    _, host = await rig.serving_host()
     burst = [asyncio.create_task(rig.callers.call_once()) for _ in range(BURST)]
     await asyncio.sleep(rig.dice.uniform(0.1, 0.4))
-    signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
+    signal_processes(signal.SIGKILL, [host])
     await asyncio.sleep(rig.dice.uniform(0.05, 0.3))
     rig.to_postgres.cut()
     keyed = await asyncio.gather(*burst)

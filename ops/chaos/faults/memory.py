@@ -87,16 +87,13 @@ def _limit(pid: int, slack_bytes: int) -> bool:
 
 async def exhaust_host(rig: Rig) -> Outcome:
     """A shard host runs out of memory under full load; every request must be answered."""
-    hosts = await rig.hosts()
-    if len(hosts) < 2:
-        raise NotInjectedError("there are fewer than two hosts")
-    name = rig.dice.choice(sorted(hosts))
+    name, pid = await rig.serving_host()
     terminals = rig.terminals_of(await rig.shards_of(name))
     async with FloodProcess(rig, await rig.more_plastics(FLOOD_CARDS)) as flooding:
         flood = asyncio.create_task(flooding.run(LOAD))
         await asyncio.sleep(BEFORE_SECONDS)
         began, outcome = time.monotonic(), Outcome(0.0)
-        await _exhaust(rig, hosts[name], outcome)
+        await _exhaust(rig, pid, outcome)
         operations = await rig.spend_at_once(terminals)
         outcome.expect(all(each.outcome == "ok" for each in operations), "a card was not answered")
         result = await flood

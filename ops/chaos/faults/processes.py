@@ -25,7 +25,7 @@ from ops.chaos.faults.fault import (
     Inject,
     Outcome,
 )
-from ops.chaos.rig import Rig
+from ops.chaos.rig import HOSTS, Rig
 from ops.histories.operations import Operation
 from ops.supervision.log_tail import LogTail
 
@@ -48,12 +48,9 @@ NOTICED_SECONDS_MAX: Final = 2.0
 
 async def kill_host(rig: Rig) -> Outcome:
     """kill -9. Figure: time until its cards are answered again."""
-    hosts = await rig.hosts()
-    if len(hosts) < 2:
-        raise NotInjectedError("there are fewer than two hosts")
-    name = rig.dice.choice(sorted(hosts))
+    name, pid = await rig.serving_host()
     terminals = rig.terminals_of(await rig.shards_of(name))
-    signal_processes(signal.SIGKILL, [hosts[name]])
+    signal_processes(signal.SIGKILL, [pid])
     began = time.monotonic()
     return _first_good(await rig.spend_at_once(terminals), began)
 
@@ -61,11 +58,8 @@ async def kill_host(rig: Rig) -> Outcome:
 async def freeze_host(rig: Rig) -> Outcome:
     """SIGSTOP, later SIGCONT. Figure: time until its cards are answered. When resumed, it must end without a
     commit."""
-    hosts = await rig.hosts()
-    if len(hosts) < 2:
-        raise NotInjectedError("there are fewer than two hosts")
-    name = rig.dice.choice(sorted(hosts))
-    pid, terminals = hosts[name], rig.terminals_of(await rig.shards_of(name))
+    name, pid = await rig.serving_host()
+    terminals = rig.terminals_of(await rig.shards_of(name))
     signal_processes(signal.SIGSTOP, [pid])
     began = time.monotonic()
     try:
@@ -82,13 +76,10 @@ async def freeze_host(rig: Rig) -> Outcome:
 async def kill_host_with_coordinator(rig: Rig) -> Outcome:
     """kill -9 of the coordinator that leads and, in the same moment, of a shard host. Figure: time until the
     last of the host's cards is answered."""
-    hosts = await rig.hosts()
-    if len(hosts) < 2:
-        raise NotInjectedError("there are fewer than two hosts")
     leader = await asyncio.to_thread(leading_coordinator, rig.record["metrics_url"])
-    name = rig.dice.choice(sorted(hosts))
+    name, pid = await rig.serving_host()
     terminals = rig.terminals_of(await rig.shards_of(name))
-    signal_processes(signal.SIGKILL, [await rig.pid_of(leader), hosts[name]])
+    signal_processes(signal.SIGKILL, [await rig.pid_of(leader), pid])
     began = time.monotonic()
     operations = await rig.spend_at_once(terminals)
     waits = [1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok"]
@@ -175,16 +166,13 @@ def _watch_start(rig: Rig, role: str) -> Callable[[], bool]:
 async def freeze_host_for_good(rig: Rig) -> Outcome:
     """SIGSTOP of a shard host, permanently. Figure: time until there are as many hosts as before, and all are
     ready."""
-    hosts = await rig.hosts()
-    if len(hosts) < 2:
-        raise NotInjectedError("there are fewer than two hosts")
-    name = rig.dice.choice(sorted(hosts))
+    name, pid = await rig.serving_host()
 
     async def again() -> bool:
         found = await rig.hosts()
-        return name not in found and len(found) == len(hosts) and await rig.ready()
+        return name not in found and len(found) == HOSTS and await rig.ready()
 
-    return await _replaced(rig, hosts[name], again)
+    return await _replaced(rig, pid, again)
 
 
 async def _replaced(rig: Rig, pid: int, again: Callable[[], Any]) -> Outcome:
@@ -215,12 +203,13 @@ def kill_ray(server: str) -> Inject:
     installation is complete again without help."""
 
     async def inject(rig: Rig) -> Outcome:
-        supervisor, hosts = rig.installation.pid, await rig.hosts()
-        if supervisor is None or not hosts:
+        supervisor = rig.installation.pid
+        if supervisor is None:
             raise NotInjectedError("the installation is not complete")
+        _, host = await rig.serving_host()
         signal_processes(signal.SIGKILL, descendants_named(server, supervisor))
         began = time.monotonic()
-        signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
+        signal_processes(signal.SIGKILL, [host])
         await rig.until(rig.unready, f"the death of {server} is noticed", RESTART_SECONDS_MAX)
         noticed = time.monotonic() - began
         await rig.until(rig.complete, "the installation is complete", RESTART_SECONDS_MAX)
