@@ -88,6 +88,9 @@ class PostgresJournal:
 
     async def register(self, host: str) -> None:
         await self._fetch("register_host", host)
+        # The first commit on a connection takes twenty times as long as the next: the driver reads the types,
+        # and the server compiles the function. Cards of a lost host must not wait for that.
+        await self._write(lambda: ("commit_batch", commit_arguments(self._incarnation, Rows())))
 
     async def now_ms(self) -> int:
         """The database's clock, in milliseconds since the epoch."""

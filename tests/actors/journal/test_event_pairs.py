@@ -26,8 +26,8 @@ async def test_hosts_write_separate_rows_until_the_upgrade_is_complete(postgres:
     async def stored() -> str:
         return "".join(row["type"] for row in await postgres.session.fetch(STORED))
 
-    journal = await postgres.open("a")
     async with incomplete_upgrade(postgres):
+        journal = await postgres.open("a")
         owner = await with_card(journal)
         # Alone, and in a batch.
         await journal.commit(owner.decide(spend(1, amount_minor=100)))
