@@ -29,7 +29,7 @@ def _now() -> list[Panel]:
         number(
             "Shard hosts",
             "count(stanchion_shards)",
-            what="Hosts that own shards.",
+            what="Hosts, reserves included.",
         ),
         number(
             "Shards without owner",
