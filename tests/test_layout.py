@@ -21,6 +21,7 @@ WITHOUT_SOURCE = {"integration", "conformance", "support"}
 SOURCE_OF = {"api/client": "api/client/stanchion"}
 """Source folders that have another path than their tests."""
 NAMED_BY_SUBJECT = {
+    "actors/cluster/test_reserve_hosts.py": "coordinator, ownership and placement together",
     "actors/journal/*": "one suite for both implementations of the journal",
     "actors/network/*crashes.py": "the whole simulated network, stopped at every step",
     "actors/shards/*": "one behaviour of a shard host, which several of its modules share",
