@@ -22,7 +22,12 @@ from actors.submission import CommandBatch, Submission, decode_collected, decode
 from actors.tracing import Span
 from engine.acts import Act
 from engine.commands import Command, as_earlier
-from engine.limits import ROUTER_BATCH_MAX, ROUTER_BATCHES_IN_FLIGHT, ROUTER_WAIT_SECONDS_MAX
+from engine.limits import (
+    ROUTER_BATCH_MAX,
+    ROUTER_BATCHES_IN_FLIGHT,
+    ROUTER_SHARE_MIN,
+    ROUTER_WAIT_SECONDS_MAX,
+)
 from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
 
 RETRY_SECONDS: Final = 0.05
@@ -191,13 +196,23 @@ class HostQueue:
 
     def _next_batch(self) -> list[PendingCommand]:
         batch: list[PendingCommand] = []
-        while self._waiting and len(batch) < ROUTER_BATCH_MAX:
+        size_max = self._batch_size_max()
+        while self._waiting and len(batch) < size_max:
             if batch and (batch[0].alone or self._waiting[0].alone):
                 break
             pending = self._waiting.popleft()
             if not pending.reply.done():
                 batch.append(pending)
         return batch
+
+    def _batch_size_max(self) -> int:
+        """A long queue is divided among the calls that may be opened now. In one batch, all its callers would
+        get their replies together and come back together: the host would be idle while it commits."""
+        if len(self._waiting) < 2 * ROUTER_SHARE_MIN:
+            return ROUTER_BATCH_MAX
+        others = self._senders - len(self._idle_senders) - 1
+        share = -(-len(self._waiting) // max(1, ROUTER_BATCHES_IN_FLIGHT - others))
+        return min(ROUTER_BATCH_MAX, share)
 
     async def _send(self, batch: list[PendingCommand]) -> None:
         self._in_flight.update(batch)

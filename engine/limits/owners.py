@@ -20,6 +20,8 @@ ROUTER_BATCH_MAX: Final = 256
 answered in time."""
 ROUTER_BATCHES_IN_FLIGHT: Final = 2
 """Open calls to one host: one batch is decided while the other is made durable."""
+ROUTER_SHARE_MIN: Final = 32
+"""Commands of a queue for each call that may be opened, from which the calls divide the queue."""
 ROUTER_BACKLOG_MAX: Final = 20_000
 """Commands waiting in one router above which it refuses."""
 ROUTER_WAIT_SECONDS_MAX: Final = 2.0

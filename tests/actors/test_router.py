@@ -20,6 +20,7 @@ from engine.limits import (
     ROUTER_BACKLOG_MAX,
     ROUTER_BATCH_MAX,
     ROUTER_BATCHES_IN_FLIGHT,
+    ROUTER_SHARE_MIN,
     SHARD_COUNT,
 )
 from engine.replies import Deferred, Done, NotExecuted, Reason, Reply
@@ -152,15 +153,36 @@ async def test_next_batch_collects_while_calls_are_in_flight(router: Router, pee
     assert peers.batches == [("a", 1), ("a", 1), ("a", 1), ("a", 3)]
 
 
-async def test_commands_beyond_the_largest_batch_leave_with_the_second_call(
-    router: Router, peers: FakePeers
+@pytest.mark.parametrize(
+    ("waiting", "sizes"),
+    [
+        (2 * ROUTER_SHARE_MIN - 1, [2 * ROUTER_SHARE_MIN - 1]),
+        (2 * ROUTER_SHARE_MIN, [ROUTER_SHARE_MIN, ROUTER_SHARE_MIN]),
+        (101, [51, 50]),
+        (3 * ROUTER_BATCH_MAX, [ROUTER_BATCH_MAX, ROUTER_BATCH_MAX]),
+    ],
+)
+async def test_two_calls_divide_a_long_queue(
+    router: Router, peers: FakePeers, waiting: int, sizes: list[int]
 ) -> None:
+    """The callers of one batch come back together, and the host would be idle while it commits."""
     await router.submit(command())
     peers.hosts["a"] = frozen
-    for _ in range(ROUTER_BATCH_MAX + 10):
+    for _ in range(waiting):
         router.submit(command())
     await asyncio.sleep(0.01)
-    assert peers.batches == [("a", 1), ("a", ROUTER_BATCH_MAX), ("a", 10)]
+    assert peers.batches == [("a", 1), *(("a", size) for size in sizes)]
+
+
+async def test_last_free_call_takes_the_whole_queue(router: Router, peers: FakePeers) -> None:
+    await router.submit(command())
+    peers.hosts["a"] = frozen
+    router.submit(command())
+    await asyncio.sleep(0.01)
+    for _ in range(ROUTER_BATCH_MAX - 1):
+        router.submit(command())
+    await asyncio.sleep(0.01)
+    assert peers.batches == [("a", 1), ("a", 1), ("a", ROUTER_BATCH_MAX - 1)]
 
 
 async def test_burst_of_two_turns_is_one_batch(router: Router, peers: FakePeers) -> None:
@@ -189,7 +211,7 @@ async def test_tasks_of_a_host_end_when_it_owns_nothing(router: Router, peers: F
 
 
 async def test_batch_size_is_limited(router: Router, peers: FakePeers) -> None:
-    await asyncio.gather(*(router.submit(command()) for _ in range(ROUTER_BATCH_MAX + 10)))
+    await asyncio.gather(*(router.submit(command()) for _ in range(3 * ROUTER_BATCH_MAX)))
     assert max(size for _, size in peers.batches) == ROUTER_BATCH_MAX
 
 
