@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Final
 
+from actors.cluster.title import title_of
 from ops.chaos.cluster.installation import (
     EDGE_TITLE,
     HOST_TITLE,
@@ -49,8 +50,9 @@ async def lose_head(cluster: Cluster) -> Outcome:
 async def lose_host(cluster: Cluster) -> Outcome:
     """A shard host dies while Ray has no head. Figure: milliseconds until the last of its cards is
     answered."""
-    # The owners cannot be told apart by process ids, so every card spends.
-    (victim, *_) = cluster.spare[0].named(HOST_TITLE)
+    owners = [title_of(host) for host in await cluster.hosts()]
+    # Every card spends, also those of other hosts: they must not notice.
+    (victim, *_) = (pid for title in owners for pid in cluster.spare[0].named(title))
     signal_processes(signal.SIGKILL, [victim])
     began = time.monotonic()
     operations = await asyncio.gather(*(terminal.purchase() for terminal in cluster.crowd.terminals))
@@ -77,7 +79,8 @@ async def return_head(cluster: Cluster) -> Outcome:
     async with asyncio.timeout(MANAGED_SECONDS_MAX):
         while True:
             edges = set(cluster.spare[0].named(EDGE_TITLE)) - {edge}
-            if edges and len(await cluster.hosts()) >= hosts:
+            living = sum(len(node.named(HOST_TITLE)) for node in cluster.spare)
+            if edges and living >= hosts:
                 break
             await asyncio.sleep(0.1)
     await complete(cluster)
