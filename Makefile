@@ -32,8 +32,8 @@ help: ## list the targets
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
-	@chosen="$(if $(filter undefined file,$(origin PYTHON)),$$($(PYTHON) ops/packaging/fastest_python.py),$(PYTHON))"; \
-	$$chosen -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $$chosen -m venv --without-pip $(VENV); }
+	@chosen="$(if $(filter undefined file,$(origin PYTHON)),$$($(PYTHON) ops/packaging/fastest_python.py || echo $(PYTHON)),$(PYTHON))"; \
+	"$$chosen" -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); "$$chosen" -m venv --without-pip $(VENV); }
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); echo "pip is needed: install python3-venv or python3-pip"; exit 1; }
 
 $(VENV)/.runtime: requirements.lock pyproject.toml api/client/stanchion/version.py | $(BIN)/python

@@ -129,19 +129,25 @@ def virtually(
     run(lived())
 
 
+async def after_death_with_leader(cluster: Cluster, death: str) -> RoutingTable:
+    """The table once host-1 and the leader have died and every shard has another owner, which is soon."""
+    began = asyncio.get_running_loop().time()
+    if death == "ended":
+        cluster.hosts.dead["host-1"].set()
+    else:
+        cluster.hosts.frozen.add("host-1")
+    await cluster.kill(COORDINATOR)
+    found = await cluster.table(STANDBY)
+    while {None, "host-1"} & set(found.owners):
+        found = await cluster.table(STANDBY, found.version)
+    assert asyncio.get_running_loop().time() - began <= ANSWERED_SECONDS_MAX
+    return found
+
+
 @pytest.mark.parametrize("death", ["ended", "silent"])
 def test_cards_of_a_host_that_dies_with_the_leader_have_an_owner_soon(death: str) -> None:
     async def scenario(cluster: Cluster) -> None:
-        began = asyncio.get_running_loop().time()
-        if death == "ended":
-            cluster.hosts.dead["host-1"].set()
-        else:
-            cluster.hosts.frozen.add("host-1")
-        await cluster.kill(COORDINATOR)
-        found = await cluster.table(STANDBY)
-        while {None, "host-1"} & set(found.owners):
-            found = await cluster.table(STANDBY, found.version)
-        assert asyncio.get_running_loop().time() - began <= ANSWERED_SECONDS_MAX
+        found = await after_death_with_leader(cluster, death)
         assert len(found.owners) == SHARD_COUNT
 
     virtually(scenario)
@@ -152,16 +158,7 @@ def test_reserve_takes_over_when_the_serving_host_dies_with_the_leader(death: st
     """No journal row names the reserve; the standby knows it from the leader."""
 
     async def scenario(cluster: Cluster) -> None:
-        began = asyncio.get_running_loop().time()
-        if death == "ended":
-            cluster.hosts.dead["host-1"].set()
-        else:
-            cluster.hosts.frozen.add("host-1")
-        await cluster.kill(COORDINATOR)
-        found = await cluster.table(STANDBY)
-        while {None, "host-1"} & set(found.owners):
-            found = await cluster.table(STANDBY, found.version)
-        assert asyncio.get_running_loop().time() - began <= ANSWERED_SECONDS_MAX
+        found = await after_death_with_leader(cluster, death)
         assert set(found.owners) == {"host-2"}
         assert "host-2" not in cluster.hosts.ended
 
