@@ -268,7 +268,8 @@ async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> Non
     for hosts in options.hosts:
         where = Path(mkdtemp(dir=folder))
         plan = ServerPlan(cards=HOST_CARDS, rival_processes=0)
-        async with BenchServers(where, plan, {"STANCHION_HOSTS": str(hosts), "STANCHION_RESERVE_HOSTS": "0"}) as servers:
+        settings = {"STANCHION_HOSTS": str(hosts), "STANCHION_RESERVE_HOSTS": "0"}
+        async with BenchServers(where, plan, settings) as servers:
             shares = await idle_cpu(servers.ours, IDLE_SECONDS)
             with ExitStack() as stack:
                 here = Growing(servers, options.seconds, stack)
