@@ -16,7 +16,8 @@ from engine.backtests.history import History
 from engine.backtests.plan import Change, ControlsChange, Plan, Scope
 from engine.commands import CreateCard, CreateProgramme
 from engine.controls import PerTxnCap
-from engine.decision.compact import Configuration, StoredRow, expanded
+from engine.decision.compact_layout import Configuration, StoredRow
+from engine.decision.compact_reading import expanded
 from engine.ids import Derived, derive, key_of
 from engine.instant import to_ms
 from engine.programmes.programme import ProgrammeConfig

@@ -16,7 +16,8 @@ from actors.backtests.store import Backtest, Range
 from actors.database import DbConnection
 from engine.backtests.entry import CompactEntry, Entry, JournalEntry
 from engine.backtests.order import CommandQueues
-from engine.decision.compact import Configuration, StoredRow, configuration_named, is_compact
+from engine.decision.compact_layout import Configuration, StoredRow
+from engine.decision.compact_reading import configuration_named, is_compact
 from engine.decision.compact_values import KnownConfiguration, known_configuration
 from engine.limits import BACKTEST_ROWS_READ, CONFIGURATIONS_CACHED_MAX
 

@@ -41,7 +41,7 @@ from actors.journal.rows import (
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
-from engine.decision.compact import Configuration
+from engine.decision.compact_layout import Configuration
 from engine.programmes.programme import Programme
 from engine.rules.velocity import Counted
 

@@ -14,7 +14,7 @@ from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.currencies import MerchantAmount
-from engine.decision.compact import command_values, is_compact
+from engine.decision.compact_reading import command_values, is_compact
 from engine.limits import CONTROLS_SHARED_MAX
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import Outage

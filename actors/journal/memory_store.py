@@ -14,9 +14,10 @@ from typing import Final
 from actors.journal.contract import BehindError, DuplicateError, Epochs, RejectedError, Rows, StaleEpochError
 from actors.journal.event_pairs import events_of
 from actors.journal.memory_reads import MemoryReads
-from actors.journal.rows import EventRow, JournalRow
+from actors.journal.rows import EventRow, JournalRow, stored_row
 from engine.authorization.compact_events import TYPE_OF_CODE, decision_of, event_data
-from engine.decision.compact import Configuration, StoredRow, expanded, is_compact
+from engine.decision.compact_layout import Configuration
+from engine.decision.compact_reading import expanded, is_compact
 from engine.limits import SHARD_COUNT
 
 _BIGINT_MAX: Final = 2**63 - 1
@@ -186,22 +187,6 @@ class MemoryStore(MemoryReads):
         self.audit_log.refuse_known(rows.acts)
         # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
-
-
-def stored_row(row: JournalRow) -> StoredRow:
-    """The columns that compact texts need."""
-    return StoredRow(
-        row.actor_id,
-        row.seq,
-        row.command_key,
-        row.fingerprint,
-        row.command,
-        row.inputs,
-        row.decision,
-        row.reply,
-        row.recorded_at,
-        row.authorization_id,
-    )
 
 
 @asynccontextmanager

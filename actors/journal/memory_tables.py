@@ -27,7 +27,7 @@ from actors.journal.rows import (
     TransactionRow,
     UsageRow,
 )
-from engine.decision.compact import Configuration
+from engine.decision.compact_layout import Configuration
 
 Row = dict[str, Any]
 

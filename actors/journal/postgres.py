@@ -42,6 +42,7 @@ from actors.journal.decoding import (
     programme_of,
     stored_commands,
 )
+from actors.journal.delegated_rows import without_delegated
 from actors.journal.event_pairs import without_pairs
 from actors.primary import PrimaryConnection, accepts_writes, connect
 from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
@@ -82,6 +83,7 @@ class PostgresJournal:
         self._known: set[str] = set()
         """Digests of configurations that are durable."""
         self._shows_pairs = False
+        self._shows_delegated = False
         self._pool: asyncio.LifoQueue[PrimaryConnection | None] = asyncio.LifoQueue()
         for _ in range(POOLED):
             self._pool.put_nowait(None)
@@ -129,7 +131,8 @@ class PostgresJournal:
         def statement_of_rows() -> tuple[str, tuple[Any, ...]]:
             unknown = [each for digest, each in rows.configurations.items() if digest not in self._known]
             rare = (rows.acts, rows.replacements, rows.rules, rows.rule_matches, unknown)
-            written = rows if self._shows_pairs else without_pairs(rows)
+            written = rows if self._shows_delegated else without_delegated(rows)
+            written = written if self._shows_pairs else without_pairs(written)
             if any(rare):
                 return "commit_rare_rows", (*commit_arguments(self._incarnation, written), *rare)
             if (alone := approval_arguments(self._incarnation, written)) is not None:
@@ -263,6 +266,7 @@ class PostgresJournal:
             # Another server can lack rows that the one before had.
             self._known.clear()
             self._shows_pairs = await writer.fetchval(STATEMENTS["shows_pairs"])
+            self._shows_delegated = await writer.fetchval(STATEMENTS["shows_delegated"])
         return writer, end - loop.time()
 
     async def _read(self, statement: str, *arguments: Any) -> list[Any]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from engine.decision.compact_layout import StoredRow
+
 new_row: Final = tuple.__new__
 """``new_row(UsageRow, (…))`` makes a ``UsageRow`` at the cost of a tuple, for the rows of every decision.
 It does not check the fields; a test does."""
@@ -32,6 +34,22 @@ class JournalRow(NamedTuple):
     reply: str
     recorded_at: int
     authorization_id: str | None
+
+
+def stored_row(row: JournalRow) -> StoredRow:
+    """The columns that compact texts need."""
+    return StoredRow(
+        row.actor_id,
+        row.seq,
+        row.command_key,
+        row.fingerprint,
+        row.command,
+        row.inputs,
+        row.decision,
+        row.reply,
+        row.recorded_at,
+        row.authorization_id,
+    )
 
 
 class UsageRow(NamedTuple):

@@ -2,7 +2,7 @@
 
 Such an event is stored without its data. ``event_data`` makes the exact JSON that the engine published
 (``engine.authorization.events``); the database function of the same name does so in SQL
-(``ops/migrations/0039_compact_journal.sql``).
+(``ops/migrations/0043_compact_delegated.sql``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.decision.compact import StoredRow, command_values, decision_values
+from engine.decision.compact_delegated import decided_by
+from engine.decision.compact_layout import StoredRow
+from engine.decision.compact_reading import command_values, decision_values, named_decider
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_text
 from engine.money import format_minor
@@ -66,7 +68,7 @@ def _decided(
         "currency": command[6],
         "decision": "declined" if reason else "approved",
         "approved_amount": format_minor(reply[2]),
-        "decided_by": "platform",
+        "decided_by": decided_by(named_decider(decision)),
         "risk": {"score": decision[0], "action": decision[1] or "allow"},
         "hold_id": None if decision[3] is None else ids["hold_id"],
         "network_txn_id": command[4],

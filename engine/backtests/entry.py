@@ -7,7 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from engine.commands import CardCommand
-from engine.decision.compact import StoredRow, expanded
+from engine.decision.compact_layout import StoredRow
+from engine.decision.compact_reading import expanded
 from engine.decision.compact_values import KnownConfiguration, has_decision, has_inputs, plain_command
 from engine.decision.decide import Decision
 from engine.decision.inputs import Inputs

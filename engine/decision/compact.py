@@ -1,96 +1,46 @@
 """Compact texts of plain authorizations in the journal.
 
 The journal keeps four texts of a command: command, inputs, decision and reply. Of a plain authorization it
-stores only the values that no other column holds, by position. ``compacted`` makes these texts and
-``expanded`` gives the exact original JSON back; the view ``journal`` does the same in SQL
-(``ops/migrations/0039_compact_journal.sql``). Every other command is stored in full.
+stores only the values that no other column holds, by position (``compact_layout``). ``compacted`` makes these
+texts, and ``compact_reading`` gives the exact original JSON back. Every other command is stored in full.
 
 The state of card and programme that rarely changes is a *configuration*. It is stored once, under a digest of
 its content, and the inputs name it.
-
-Stored rows are read for ever, so nothing in this layout changes. Another layout gets functions of its own and
-begins its texts with another character.
 """
 
 from __future__ import annotations
 
-from binascii import b2a_base64
-from collections.abc import Callable
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from engine.commands import Authorize
-from engine.currencies import MerchantAmount
+from engine.decision.compact_delegated import compact_result, decider_of, follows_from, has_compact_form
+from engine.decision.compact_layout import (
+    COMMAND_PARTS,
+    DECISION_PARTS,
+    DELEGATED_PARTS,
+    OUTCOMES,
+    RULE_NAMES,
+    Configuration,
+    Further,
+    digest_of,
+)
 from engine.decision.decide import Decision
-from engine.decision.inputs import INPUTS_LAYOUT, RULES, Inputs
+from engine.decision.inputs import RULES, Inputs
 from engine.instant import DAY_MS
 from engine.limits import CONFIGURATIONS_CACHED_MAX
 from engine.replies import Reply, WireAnswer
 from engine.trace import TraceStep
 
-RULE_NAMES: Final = (
-    *("card_state", "card_expiry", "cardholder", "programme", "expiry", "cvv2", "cvv1", "authentication"),
-    *("currency", "risk", "funds", "amount", "address", "chip_data", "pin", "per_txn_cap", "per_day_cap"),
-    *("per_day_amount_cap", "mcc_allow", "mcc_deny", "channel_allow", "channel_deny", "country_allow"),
-    *("country_deny", "programme_decision", "approved_amount"),
-)
-"""Rules by their number in a stored trace."""
-OUTCOMES: Final = ("pass", "fail", "skip")
 _CODES: Final = {
     outcome: {rule: len(OUTCOMES) * number + place for number, rule in enumerate(RULE_NAMES)}
     for place, outcome in enumerate(OUTCOMES)
 }
 """The codes of steps, by outcome and rule."""
-_STEPS: Final = tuple(f'"{rule}","{outcome}"' for rule in RULE_NAMES for outcome in OUTCOMES)
-_DIGEST_BYTES: Final = 12
-_COMMAND_PARTS: Final = (
-    ("\x01", ',null,{"expiry":"match","cvv2":"missing"}]'),
-    ("\x02", ',null,{"expiry":"match","cvv2":"match"}]'),
-    ("\x03", ',{"expiry":"match"'),
-    ("\x04", ',"cvv2":"match"'),
-    ("\x05", ',"cvv1":"match"'),
-    ("\x06", ',"pin":"valid"'),
-    ("\x07", ',"chip":"valid","chip_tags":["'),
-    ("\x0e", ',"authentication":"valid"'),
-    ("\x0f", '","ecommerce","'),
-    ("\x10", '","pos","'),
-    ("\x11", ',"EUR","'),
-    ("\x12", ',"GBP","'),
-    ("\x13", ',"USD","'),
-    ("\x14", ",null,"),
-    ("\x15", '","'),
-)
-"""Frequent parts of compact commands, and the control character that stands for each. JSON text contains no
-control characters. Replaced in this order, and put back in the opposite order."""
-_DECISION_PARTS: Final = (
-    ("\x01", '[0,null,null,7,-1,[3,true,"20'),
-    ("\x02", '"],12,6,-10,17,23,'),
-    ("\x03", '"],12,6,-10,'),
-    ("\x04", ",17,23,"),
-    ("\x05", '[24,"EUR","EUR"],'),
-    ("\x06", '[24,"GBP","GBP"],'),
-    ("\x07", '[24,"USD","USD"],'),
-    ("\x0e", "[27,0,90],[30,"),
-)
-"""The same for compact decisions."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
-
-
-class Configuration(NamedTuple):
-    """The part of ``Inputs`` that rarely changes."""
-
-    digest: str
-    """Digest of the content: sixteen characters of base64."""
-    card: str
-    """JSON of the members from ``card_state`` to ``controls``, without brackets."""
-    programme: str
-    """JSON of the members from ``programme_version`` to ``hold_expiry_days``, without brackets."""
-    decisioning: str
 
 
 class CompactTexts(NamedTuple):
@@ -103,56 +53,14 @@ class CompactTexts(NamedTuple):
     configuration: Configuration
 
 
-class StoredRow(NamedTuple):
-    """The columns of a journal row that its compact texts need."""
-
-    actor_id: str
-    seq: int
-    command_key: bytes
-    fingerprint: bytes | None
-    command: str
-    inputs: str | None
-    decision: str | None
-    reply: str
-    recorded_at_ms: int
-    authorization_id: str | None
-
-
-class FullTexts(NamedTuple):
-    """The original JSON texts of a journal row."""
-
-    command: str
-    inputs: str | None
-    decision: str | None
-    reply: str
-
-
-class Further(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The last optional members of ``Authorize``, in its order."""
-
-    mit: bool = False
-    partial_allowed: bool = False
-    partial_cap_minor: int | None = None
-    expiry: str = "absent"
-    cvv2: str = "absent"
-    cvv1: str = "absent"
-    pin: str = "absent"
-    chip: str = "absent"
-    chip_tags: tuple[str, ...] = ()
-    address: str = "absent"
-    authentication: str = "absent"
-    merchant_amount: MerchantAmount | None = None
-
-
-# --- writing ------------------------------------------------------------------------------------------------
-
-
 def compacted(
     command: Authorize, inputs: Inputs, decision: Decision, reply: Reply, seq: int, now_ms: int
 ) -> CompactTexts | None:
     """The compact texts of an authorization that is the command number ``seq`` of its card and was recorded
     at ``now_ms``; ``None`` if it must be stored in full."""
     if not (_is_plain(command) and has_plain_inputs(inputs, seq, now_ms)):
+        return None
+    if not follows_from(inputs.endpoint_result, decision):
         return None
     outcome = outcome_texts(decision, inputs.day, now_ms)
     answer = WireAnswer(
@@ -166,13 +74,14 @@ def compacted(
         return None
     configuration = _configuration_of(inputs)
     inputs_text = compact_inputs(inputs, configuration.digest)
-    decision_text = _shortened(outcome[0], _DECISION_PARTS)
+    parts = DECISION_PARTS if decision.decided_by == "platform" else DECISION_PARTS + DELEGATED_PARTS
+    decision_text = _shortened(outcome[0], parts)
     return CompactTexts(_compact_command(command), inputs_text, decision_text, outcome[1], configuration)
 
 
 def compact_inputs(inputs: Inputs, digest: str) -> str:
     """The compact text of plain ``inputs`` whose configuration has the ``digest``."""
-    figures = (
+    figures: tuple[Any, ...] = (
         digest,
         inputs.day,
         inputs.day_count,
@@ -182,12 +91,15 @@ def compact_inputs(inputs: Inputs, digest: str) -> str:
         inputs.posted_minor,
         inputs.held_minor,
     )
+    if inputs.endpoint_result is not None or inputs.declared_remaining_minor is not None:
+        figures += (compact_result(inputs.endpoint_result), inputs.declared_remaining_minor)
     return _encode(figures).decode()
 
 
 def outcome_texts(decision: Decision, day_before: str, now_ms: int) -> tuple[str, str] | None:
     """The compact texts of a decision at ``now_ms``, in which no part is shortened yet, and of its reply;
-    ``None`` if it has none. ``day_before`` is the day of its inputs."""
+    ``None`` if it has none. ``day_before`` is the day of its inputs. The caller sees to it that its stand-in
+    follows from them (``follows_from``)."""
     trace = _compact_trace(decision.trace, decision.day) if _is_plain_decision(decision) else None
     hold_ms = None if decision.hold_expires_ms is None else decision.hold_expires_ms - now_ms
     if trace is None or (hold_ms is not None and hold_ms % DAY_MS):
@@ -197,6 +109,7 @@ def outcome_texts(decision: Decision, day_before: str, now_ms: int) -> tuple[str
         None if decision.risk_action == "allow" else decision.risk_action,
         None if decision.day == day_before else decision.day,
         None if hold_ms is None else hold_ms // DAY_MS,
+        *((decider,) if (decider := decider_of(decision)) else ()),
         *trace,
     )
     answered: tuple[str | int | None, ...] = (
@@ -210,12 +123,7 @@ def outcome_texts(decision: Decision, day_before: str, now_ms: int) -> tuple[str
 
 
 def _is_plain(command: Authorize) -> bool:
-    return (
-        command.kind == "purchase"
-        and not command.references
-        and not command.endpoint_silent
-        and not command.wire.further
-    )
+    return command.kind == "purchase" and not command.references and not command.wire.further
 
 
 def has_plain_inputs(inputs: Inputs, seq: int, now_ms: int) -> bool:
@@ -226,21 +134,14 @@ def has_plain_inputs(inputs: Inputs, seq: int, now_ms: int) -> bool:
         and inputs.rules == RULES
         and inputs.rules_in_force is None
         and inputs.original is None
-        and inputs.endpoint_result is None
-        and inputs.declared_remaining_minor is None
         and not inputs.lapsed_holds
         and not inputs.reversed_early
+        and has_compact_form(inputs.endpoint_result)
     )
 
 
 def _is_plain_decision(decision: Decision) -> bool:
-    return (
-        decision.decided_by == "platform"
-        and decision.stand_in is None
-        and decision.decline_detail is None
-        and decision.matched_rule is None
-        and not decision.shadow_matches
-    )
+    return decision.decline_detail is None and decision.matched_rule is None and not decision.shadow_matches
 
 
 def _compact_command(command: Authorize) -> str:
@@ -258,6 +159,7 @@ def _compact_command(command: Authorize) -> str:
         command.address,
         command.authentication,
         command.merchant_amount,
+        command.endpoint_silent,
     )
     values = (
         wire.acquirer_id,
@@ -275,7 +177,7 @@ def _compact_command(command: Authorize) -> str:
         command.entry_mode,
         further,
     )
-    return _shortened(_encode(values).decode(), _COMMAND_PARTS)
+    return _shortened(_encode(values).decode(), COMMAND_PARTS)
 
 
 def _compact_trace(trace: tuple[TraceStep, ...], day: str) -> list[Any] | None:
@@ -330,146 +232,3 @@ def _configuration(card: bytes, *programme: Any) -> Configuration:
     """``programme``: the members from ``programme_version`` to ``hold_expiry_days``, and ``decisioning``."""
     texts = card[1:-1].decode(), _encode(programme[:-1])[1:-1].decode(), programme[-1]
     return Configuration(digest_of(*texts), *texts)
-
-
-def digest_of(card: str, programme: str, decisioning: str) -> str:
-    """The digest that names a configuration."""
-    content = _encode((card, programme, decisioning))
-    return _base64(blake2b(content, digest_size=_DIGEST_BYTES).digest())
-
-
-# --- reading ------------------------------------------------------------------------------------------------
-
-
-def is_compact(command: str) -> bool:
-    """Whether the stored ``command`` and the other texts of its row are compact."""
-    return command.startswith("[")
-
-
-def configuration_named(inputs: str) -> str:
-    """The digest that compact ``inputs`` name."""
-    return inputs[2 : inputs.index('"', 2)]
-
-
-def expanded(row: StoredRow, configuration: Callable[[str], Configuration]) -> FullTexts:
-    """The original texts of ``row``, byte for byte. ``configuration`` finds a configuration by its digest,
-    and raises KeyError if it is missing."""
-    if not is_compact(row.command):
-        return FullTexts(row.command, row.inputs, row.decision, row.reply)
-    assert row.inputs is not None, "compact rows are decisions"
-    assert row.decision is not None, "compact rows are decisions"
-    # None of the values contains a comma.
-    figures = row.inputs[1:-1].split(",")
-    answered = _decode(row.reply)
-    return FullTexts(
-        full_command(row),
-        _full_inputs(row, figures, configuration(configuration_named(row.inputs))),
-        _full_decision(row, row.decision, figures[1], answered),
-        _full_reply(row, answered),
-    )
-
-
-def full_command(row: StoredRow) -> str:
-    """The original command of ``row``."""
-    if not is_compact(row.command):
-        return row.command
-    acquirer_id, stan, transmitted_at, rrn, network_txn_id, *asked = command_values(row.command)
-    amount_minor, currency, mcc, name, country, channel, merchant_id, entry_mode, further = asked
-    assert row.fingerprint is not None, "messages of networks have fingerprints"
-    wire = (
-        f'"acquirer_id":{_json(acquirer_id)},"stan":{_json(stan)},"transmitted_at":{_json(transmitted_at)}'
-        f',"rrn":{_json(rrn)}{_member("network_txn_id", network_txn_id)}'
-    )
-    optional = _member("merchant_id", merchant_id) + _member("entry_mode", entry_mode)
-    if further:
-        optional += "," + _encode(further)[1:-1].decode()
-    return (
-        f'{{"command":"authorize","id":"{row.authorization_id}","command_key":"{_base64(row.command_key)}"'
-        f',"card_id":"{row.actor_id}","fingerprint":"{_base64(row.fingerprint)}","wire":{{{wire}}}'
-        f',"amount_minor":{amount_minor},"currency":{_json(currency)},"mcc":{_json(mcc)}'
-        f',"merchant_name":{_json(name)},"merchant_country":{_json(country)},"channel":{_json(channel)}{optional}}}'
-    )
-
-
-def command_values(command: str) -> list[Any]:
-    """The values of a compact command."""
-    values: list[Any] = _decode(lengthened_command(command))
-    return values
-
-
-def lengthened_command(command: str) -> str:
-    """The JSON of a compact command."""
-    return _lengthened(command, _COMMAND_PARTS)
-
-
-def decision_values(decision: str) -> list[Any]:
-    """The values of a compact decision."""
-    values: list[Any] = _decode(lengthened_decision(decision))
-    return values
-
-
-def lengthened_decision(decision: str) -> str:
-    """The JSON of a compact decision."""
-    return _lengthened(decision, _DECISION_PARTS)
-
-
-def _lengthened(text: str, parts: tuple[tuple[str, str], ...]) -> str:
-    for character, part in reversed(parts):
-        text = text.replace(character, part)
-    return text
-
-
-def _full_inputs(row: StoredRow, figures: list[str], found: Configuration) -> str:
-    return (
-        f"[{INPUTS_LAYOUT},{row.recorded_at_ms},{row.seq - 1},{found.card},{','.join(figures[1:5])}"
-        f',{found.programme},{",".join(figures[5:8])},[],null,"{found.decisioning}",null,null,1,false,null]'
-    )
-
-
-def _full_decision(row: StoredRow, stored: str, day_before: str, answered: list[Any]) -> str:
-    risk_score, risk_action, day, hold_days, *steps = decision_values(stored)
-    response_code, approval_code, approved_minor, *reason = answered
-    day_text = day_before if day is None else f'"{day}"'
-    expires = "null" if hold_days is None else row.recorded_at_ms + hold_days * DAY_MS
-    return (
-        f'{{"decision":"{"declined" if reason else "approved"}","reason":{_json(*reason or (None,))}'
-        f',"response_code":{_json(response_code)},"approval_code":{_json(approval_code)}'
-        f',"approved_minor":{approved_minor},"decided_by":"platform","risk_score":{risk_score}'
-        f',"risk_action":"{risk_action or "allow"}","day":{day_text},"hold_expires_ms":{expires}'
-        f',"trace":[{",".join([_full_step(step, day_text) for step in steps])}]}}'
-    )
-
-
-def _full_step(step: Any, day: str) -> str:
-    if isinstance(step, int):
-        if step < 0:
-            return f'[{_STEPS[-1 - step]},"active","active"]'
-        return f"[{_STEPS[step]},null,null]"
-    code, observed, *limit = step
-    seen = day if observed is True else _json(observed)
-    return f"[{_STEPS[code]},{seen},{_json(limit[0]) if limit else 'null'}]"
-
-
-def _full_reply(row: StoredRow, answered: list[Any]) -> str:
-    response_code, approval_code, approved_minor, *reason = answered
-    return (
-        f'{{"reply":"answer","response_code":{_json(response_code)}'
-        f',"authorization_id":"{row.authorization_id}"{_member("approval_code", approval_code)}'
-        f"{_member('approved_minor', approved_minor or None)}{_member('reason', *reason or (None,))}}}"
-    )
-
-
-def _member(name: str, value: str | int | None) -> str:
-    """A member of a JSON object after a comma, if it has a value."""
-    return "" if value is None else f',"{name}":{_json(value)}'
-
-
-def _json(value: str | int | None) -> str:
-    if type(value) is str:
-        # The frequent case: nothing to escape.
-        return f'"{value}"' if value.isalnum() and value.isascii() else _encode(value).decode()
-    return "null" if value is None else str(value)
-
-
-def _base64(value: bytes) -> str:
-    return b2a_base64(value, newline=False).decode()

@@ -13,16 +13,9 @@ import msgspec
 
 from engine.commands import Authorize, Channel, EntryMode, WireIdentity
 from engine.controls import Control
-from engine.decision.compact import (
-    Configuration,
-    Further,
-    StoredRow,
-    compact_inputs,
-    has_plain_inputs,
-    lengthened_command,
-    lengthened_decision,
-    outcome_texts,
-)
+from engine.decision.compact import compact_inputs, has_plain_inputs, outcome_texts
+from engine.decision.compact_layout import Configuration, Further, StoredRow
+from engine.decision.compact_reading import lengthened_command, lengthened_decision
 from engine.decision.decide import Decision
 from engine.decision.inputs import Inputs
 
@@ -148,7 +141,11 @@ def has_inputs(row: StoredRow, inputs: Inputs, configuration: KnownConfiguration
 
 
 def has_decision(row: StoredRow, decision: Decision, day_before: str) -> bool:
-    """Whether the compact ``row`` has this decision; ``day_before`` is the day of its inputs."""
+    """Whether the compact ``row`` has this decision; ``day_before`` is the day of its inputs. ``False`` for
+    all stand-ins: compare their full texts."""
     assert row.decision is not None, "compact rows are decisions"
+    if decision.decided_by == "stand_in" or decision.stand_in is not None:
+        # The texts alone do not show whether it follows from the inputs.
+        return False
     texts = outcome_texts(decision, day_before, row.recorded_at_ms)
     return texts is not None and texts == (lengthened_decision(row.decision), row.reply)

@@ -20,7 +20,8 @@ from engine.commands import (
     WireIdentity,
     reference_of_message,
 )
-from engine.decision.compact import Configuration, compacted
+from engine.decision.compact import compacted
+from engine.decision.compact_layout import Configuration
 from engine.decision.decide import Decision
 from engine.execution.execute import execute
 from engine.ids import Derived, derive, id_of_pair, key_of

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from engine.decision.compact import digest_of
+from engine.decision.compact_layout import digest_of
 
 CONFIGURED: Final = "each configuration that a decision names is stored unchanged"
 _NAMED: Final = """

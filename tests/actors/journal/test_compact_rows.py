@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.authorization.compact_events import DERIVED_EVENTS, PAIR
-from engine.decision.compact import configuration_named
+from engine.decision.compact_reading import configuration_named
 from engine.instant import to_datetime
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.cases import FIRST, spend, with_card

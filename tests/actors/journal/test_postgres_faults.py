@@ -15,7 +15,7 @@ import pytest
 
 from actors.journal.contract import Journal, JournalError, RejectedError, Rows, UnknownOutcomeError
 from actors.journal.postgres import POOLED, PostgresJournal
-from engine.decision.compact import Configuration
+from engine.decision.compact_layout import Configuration
 from engine.ids import shard_of
 from tests.support.actors.journal.backends import HOST_SESSIONS, PostgresBackend, until
 from tests.support.actors.journal.cases import FIRST, spend, with_card

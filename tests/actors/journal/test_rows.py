@@ -12,7 +12,7 @@ from actors.journal import rows
 from actors.journal.commit_arguments import CommitArguments
 from actors.journal.memory_tables import MemoryTables, Table
 from actors.journal.postgres import STATEMENTS
-from engine.decision.compact import Configuration
+from engine.decision.compact_layout import Configuration
 from tests.support.actors.journal.backends import PostgresBackend
 from tests.support.actors.journal.history import commands
 from tests.support.actors.journal.owner import Owner

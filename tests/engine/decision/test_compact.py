@@ -11,20 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.commands import Authorize, WireIdentity
-from engine.decision.compact import (
-    OUTCOMES,
-    RULE_NAMES,
-    Configuration,
-    compacted,
-    digest_of,
-    expanded,
-    full_command,
-    is_compact,
-)
+from engine.decision.compact import compacted
+from engine.decision.compact_layout import OUTCOMES, RULE_NAMES, Configuration, digest_of
+from engine.decision.compact_reading import expanded, full_command, is_compact, is_delegated
 from engine.decision.decide import Decision, authorize
 from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import Inputs
 from engine.instant import DAY_MS
+from engine.programmes.stand_in import Grant, StandIn
 from engine.replies import Problem, Reply, WireAnswer
 from engine.trace import TraceStep
 from tests.support.engine import build
@@ -61,11 +55,28 @@ def test_rows_stored_by_any_release_expand_byte_for_byte() -> None:
         assert_expands(each)
 
 
-@given(st.randoms(use_true_random=False), st.integers(1, 9_999), st.text(max_size=25))
-def test_compact_texts_expand_to_the_original(dice: random.Random, number: int, name: str) -> None:
-    each, _, _ = decided(dice, number, merchant_name=name)
+@given(st.randoms(use_true_random=False), st.integers(1, 9_999), st.text(max_size=25), st.booleans())
+def test_compact_texts_expand_to_the_original(
+    dice: random.Random, number: int, name: str, delegated: bool
+) -> None:
+    each, _, _ = decided(dice, number, delegated=delegated, merchant_name=name)
     assert each is not None, "every one of these authorizations is plain"
     assert_expands(each)
+
+
+def test_rows_of_every_decider_are_recorded() -> None:
+    deciders = {msgspec.json.decode(each.full.decision or "")["decided_by"] for each in recorded()}
+    assert deciders == {"platform", "programme", "stand_in"}
+
+
+def test_only_rows_with_added_values_are_delegated() -> None:
+    for each in recorded():
+        added = '"endpoint_silent"' in each.full.command or not (each.full.inputs or "").endswith(
+            ",null,null,1,false,null]"
+        )
+        assert is_delegated(each.row.command, each.row.inputs) == added
+        assert not is_delegated(each.full.command, each.full.inputs)
+    assert not is_delegated("[]", None)
 
 
 def test_compact_texts_are_small() -> None:
@@ -85,7 +96,8 @@ def test_numbers_of_rules_and_outcomes_never_change() -> None:
     assert OUTCOMES == ("pass", "fail", "skip")
     assert RULE_NAMES[:4] == ("card_state", "card_expiry", "cardholder", "programme")
     assert RULE_NAMES[8:11] == ("currency", "risk", "funds")
-    assert (len(RULE_NAMES), RULE_NAMES[-1]) == (26, "approved_amount")
+    assert RULE_NAMES[24:26] == ("programme_decision", "approved_amount")
+    assert (len(RULE_NAMES), RULE_NAMES[-2:]) == (28, ("stand_in", "stand_in_budget"))
 
 
 def parts() -> dict[str, Any]:
@@ -102,21 +114,26 @@ def stored(given: dict[str, Any], seq: int = 5, now_ms: int = build.NOW_MS) -> o
     return compacted(given["command"], given["inputs"], given["decision"], given["reply"], seq, now_ms)
 
 
+STAND_IN = StandIn("within_ceilings", "timeout", None, 1, 1, 2)
 IN_FULL: dict[str, tuple[str, dict[str, Any]]] = {
     "a refund": ("command", {"kind": "refund"}),
     "an increment": ("command", {"references": ("n:1",)}),
-    "a silenced endpoint": ("command", {"endpoint_silent": True}),
     "further identity": ("command", {"wire": build.wire(1, further="x")}),
     "another clock": ("inputs", {"now_ms": build.NOW_MS + 1}),
     "another number": ("inputs", {"card_seq": 7}),
     "earlier rules": ("inputs", {"rules": 0}),
     "lapsed holds": ("inputs", {"lapsed_holds": ("x",)}),
     "a reversal before": ("inputs", {"reversed_early": True}),
-    "an endpoint's answer": ("inputs", {"endpoint_result": EndpointResult("approved")}),
-    "a declared balance": ("inputs", {"declared_remaining_minor": 0}),
+    "a call with an answer and a trigger": (
+        "inputs",
+        {"endpoint_result": EndpointResult("approved", trigger="timeout")},
+    ),
+    "a call without a result": ("inputs", {"endpoint_result": EndpointResult()}),
     "a rule's reason": ("decision", {"decline_detail": "x"}),
     "a shadow rule": ("decision", {"shadow_matches": (("r", 1),)}),
-    "another decider": ("decision", {"decided_by": "programme"}),
+    "a stand-in without a record": ("decision", {"decided_by": "stand_in"}),
+    "a stand-in without a call": ("decision", {"stand_in": STAND_IN, "decided_by": "stand_in"}),
+    "a stand-in by another decider": ("decision", {"stand_in": STAND_IN}),
     "an unknown step": ("decision", {"trace": (TraceStep("new_rule", "pass"),)}),
     "part of a day": ("decision", {"hold_expires_ms": build.NOW_MS + DAY_MS + 1}),
     "another reply": ("reply", {"approved_minor": 1}),
@@ -130,6 +147,27 @@ def test_everything_else_is_stored_in_full(case: str) -> None:
     name, changes = IN_FULL[case]
     given[name] = msgspec.structs.replace(given[name], **changes)
     assert stored(given) is None
+
+
+def test_a_stand_in_that_does_not_follow_from_its_call_is_stored_in_full() -> None:
+    result = EndpointResult(trigger="timeout", grant=Grant("within_ceilings", build.an_id(9), 5_000, 9_000))
+    inputs = build.inputs(
+        card_seq=4,
+        now_ms=build.NOW_MS,
+        decisioning="delegated",
+        endpoint_result=result,
+        declared_remaining_minor=9_999,
+    )
+    command = build.authorize()
+    decision = authorize(command, inputs)
+    assert decision.stand_in is not None
+    reply = WireAnswer(decision.response_code, command.id, decision.approval_code, decision.approved_minor)
+    given = {"command": command, "inputs": inputs, "decision": decision, "reply": reply}
+    assert stored(given) is not None
+    for name, value in (("used_minor", 1), ("limit_minor", None), ("exposure_minor", 0), ("outage_id", None)):
+        changed = msgspec.structs.replace(decision.stand_in, **{name: value})
+        other = msgspec.structs.replace(decision, stand_in=changed)
+        assert stored(given | {"decision": other}) is None, name
 
 
 def test_a_problem_is_stored_in_full() -> None:

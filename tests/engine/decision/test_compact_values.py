@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from engine.commands import Authorize
 from engine.controls import PerTxnCap
-from engine.decision.compact import Configuration, Further
+from engine.decision.compact_layout import Configuration, Further
 from engine.decision.compact_values import has_decision, has_inputs, known_configuration, plain_command
 from engine.decision.decide import Decision
+from engine.decision.delegation import EndpointResult
 from engine.decision.recorded import decode_inputs
 from engine.trace import TraceStep
 from tests.support.engine.compact import Recorded, decided, recorded
@@ -43,7 +44,8 @@ OTHER_INPUTS: dict[str, Any] = {
     "posted_minor": 7,
     "held_minor": 7,
     "lapsed_holds": ("x",),
-    "decisioning": "delegated",
+    "decisioning": "other",
+    "endpoint_result": EndpointResult("approved", 7),
     "declared_remaining_minor": 7,
     "rules": 0,
     "reversed_early": True,
@@ -73,7 +75,7 @@ def assert_agrees(each: Recorded) -> None:
     configuration = known_configuration(each.configuration)
     assert plain_command(each.row) == _command(each.full.command)
     assert has_inputs(each.row, inputs, configuration)
-    assert has_decision(each.row, decision, inputs.day)
+    assert has_decision(each.row, decision, inputs.day) == (decision.stand_in is None)
     blocked = not inputs.cardholder_active
     for name, value in (*OTHER_INPUTS.items(), ("cardholder_active", blocked)):
         assert not has_inputs(each.row, msgspec.structs.replace(inputs, **{name: value}), configuration), name
@@ -87,9 +89,11 @@ def test_rows_stored_by_any_release_have_the_values_of_their_full_texts() -> Non
         assert_agrees(each)
 
 
-@given(st.randoms(use_true_random=False), st.integers(1, 9_999), st.text(max_size=25))
-def test_rows_have_the_values_of_their_full_texts(dice: random.Random, number: int, name: str) -> None:
-    each, _, _ = decided(dice, number, merchant_name=name)
+@given(st.randoms(use_true_random=False), st.integers(1, 9_999), st.text(max_size=25), st.booleans())
+def test_rows_have_the_values_of_their_full_texts(
+    dice: random.Random, number: int, name: str, delegated: bool
+) -> None:
+    each, _, _ = decided(dice, number, delegated=delegated, merchant_name=name)
     assert each is not None, "every one of these authorizations is plain"
     assert_agrees(each)
 

@@ -1,7 +1,7 @@
 """Plain authorizations of many kinds, with the texts that the journal stores and shows, and their events.
 
-``python -m tests.support.engine.compact`` writes ``tests/engine/decision/recorded/compact_rows.jsonl`` again.
-Only a new layout needs that: rows of an earlier layout stay in their own file.
+``python -m tests.support.engine.compact`` adds ``tests/engine/decision/recorded/delegated_rows.jsonl``. A
+file that is there never changes: rows of an earlier layout stay in their own file.
 """
 
 from __future__ import annotations
@@ -13,16 +13,26 @@ from typing import Any, Final
 
 import msgspec
 
+from engine.authorization.authorizing import question
 from engine.authorization.executed import CommandContext
+from engine.cards.card import DeclaredBalance
 from engine.commands import Authorize
 from engine.controls import ChannelDeny, Control, MccAllow, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
 from engine.currencies import MerchantAmount
-from engine.decision.compact import CompactTexts, Configuration, FullTexts, StoredRow, compacted
+from engine.decision.compact import CompactTexts, compacted
+from engine.decision.compact_delegated import STAND_IN_RULES, TRIGGERS
+from engine.decision.compact_layout import Configuration, FullTexts, StoredRow
 from engine.decision.decide import Decision
+from engine.decision.delegation import EndpointResult
 from engine.execution.execute import execute
+from engine.programmes.stand_in import Grant
 from tests.support.engine import build
 
-FILE: Final = Path(__file__).parents[2] / "engine" / "decision" / "recorded" / "compact_rows.jsonl"
+FOLDER: Final = Path(__file__).parents[2] / "engine" / "decision" / "recorded"
+PLAIN: Final = FOLDER / "compact_rows.jsonl"
+"""Decisions of the platform, written when it was the only decider with compact texts."""
+DELEGATED: Final = FOLDER / "delegated_rows.jsonl"
+"""Decisions for delegated programmes."""
 NAMES: Final = ("Shop", 'The "Quoted" Bar', "Back\\slash/", "Café Ümlaut €", "tab\there", "\x7f 𝄞")
 CONTROLS: Final[tuple[tuple[Control, ...], ...]] = (
     (),
@@ -31,6 +41,18 @@ CONTROLS: Final[tuple[tuple[Control, ...], ...]] = (
     (MccDeny(("7995",)), PerTxnCap(2_000)),
     (MccAllow(("5411", "5812")), ChannelDeny(("atm",))),
 )
+_PASSING: Final[dict[str, Any]] = {
+    "currency": "EUR",
+    "expiry": "match",
+    "cvv2": "match",
+    "cvv1": "absent",
+    "pin": "absent",
+    "chip": "absent",
+    "chip_tags": (),
+    "authentication": "absent",
+    "amount_minor": 1_000,
+    "channel": "pos",
+}
 _encode = msgspec.json.encode
 
 
@@ -46,12 +68,18 @@ class Recorded(msgspec.Struct):
 
 def recorded() -> list[Recorded]:
     """The stored decisions of layout 1."""
-    return [msgspec.json.decode(line, type=Recorded) for line in FILE.read_bytes().splitlines()]
+    lines = PLAIN.read_bytes().splitlines() + DELEGATED.read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Recorded) for line in lines]
 
 
-def decided(dice: random.Random, number: int, **fixed: Any) -> tuple[Recorded | None, Authorize, Decision]:
-    """A random plain authorization of a random card; ``None`` if the journal must store it in full."""
+def decided(
+    dice: random.Random, number: int, *, delegated: bool = False, **fixed: Any
+) -> tuple[Recorded | None, Authorize, Decision]:
+    """A random plain authorization of a random card; ``None`` if the journal must store it in full.
+    ``delegated``: by a programme with an endpoint, or in stand-in for it."""
     command, context, now_ms = _command(dice, number, **fixed), _context(dice), build.NOW_MS + number * 777
+    if delegated:
+        command, context = _delegated(dice, command, context, now_ms)
     before = context.card.seq
     executed = execute(command, context, now_ms)
     decision, inputs = executed.outcome, executed.inputs
@@ -127,12 +155,55 @@ def _context(dice: random.Random) -> CommandContext:
     return CommandContext(card, account, config, None, None)
 
 
-def write(count: int = 120) -> None:
-    """Write the file."""
-    dice = random.Random(1)
-    found = [decided(dice, number)[0] for number in range(1, count)]
+def _delegated(
+    dice: random.Random, command: Authorize, context: CommandContext, now_ms: int
+) -> tuple[Authorize, CommandContext]:
+    """The same, after the call to the programme's endpoint where one must precede the decision."""
+    silent = dice.random() < 0.2
+    command = msgspec.structs.replace(command, endpoint_silent=silent)
+    if dice.random() < 0.9:
+        # Most random authorizations are declined before the programme is asked.
+        command = msgspec.structs.replace(command, **_PASSING)
+        context.card.state, context.card.exp_year, context.card.controls = "active", 2099, ()
+        context.card.cardholder_active = True
+        if context.account is not None:
+            context.account.posted_minor = dice.choice((5_000, 200_000))
+    if dice.random() < 0.6:
+        balance_minor = dice.choice((0, 500, 100_000, 100_000))
+        context.card.declared = DeclaredBalance(balance_minor, dice.choice((0, 300)), now_ms - 5)
+    programme = msgspec.structs.replace(context.programme, decisioning="delegated")
+    context = msgspec.structs.replace(context, programme=programme)
+    if question(command, context, now_ms) is None:
+        return command, context
+    result = EndpointResult(trigger="timeout", grant=_grant(dice)) if silent else _result(dice, command)
+    return command, msgspec.structs.replace(context, endpoint_result=result)
+
+
+def _result(dice: random.Random, command: Authorize) -> EndpointResult:
+    answers = (
+        EndpointResult("approved"),
+        EndpointResult("declined"),
+        EndpointResult("approved", dice.randrange(1, command.amount_minor + 1)),
+    )
+    failure = EndpointResult(trigger=dice.choice(TRIGGERS), grant=_grant(dice))  # type: ignore[arg-type]
+    return dice.choice((*answers, failure, failure, failure))
+
+
+def _grant(dice: random.Random) -> Grant | None:
+    rule = dice.choice(STAND_IN_RULES + ("within_ceilings",) * 9)
+    outage_id = None if rule == "not_triggered" else build.an_id(dice.randrange(1, 99))
+    limit_minor = dice.choice((None, 0, 5_000, 1_000_000))
+    grant = Grant(rule, outage_id, dice.choice((0, 4_200)), limit_minor)  # type: ignore[arg-type]
+    return dice.choice((grant, grant, grant, None))
+
+
+def write(count: int = 240) -> None:
+    """Add the file of delegated decisions."""
+    dice = random.Random(2)
+    found = [decided(dice, number, delegated=True)[0] for number in range(1, count)]
     lines = [_encode(each).decode() for each in found if each is not None]
-    FILE.write_text("\n".join(lines) + "\n", "utf-8")
+    with DELEGATED.open("x", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

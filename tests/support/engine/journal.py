@@ -23,7 +23,8 @@ from engine.commands import (
     reference_of_id,
     reference_of_message,
 )
-from engine.decision.compact import StoredRow, compacted
+from engine.decision.compact import compacted
+from engine.decision.compact_layout import StoredRow
 from engine.decision.compact_values import known_configuration
 from engine.decision.decide import Decision
 from engine.decision.delegation import EndpointResult

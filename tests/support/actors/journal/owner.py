@@ -24,6 +24,7 @@ from engine.commands import (
     reference_of_message,
     target_of,
 )
+from engine.decision.delegation import EndpointResult
 from engine.execution import execute_programme
 from engine.execution.execute import execute
 from engine.execution.issuing import card_of, issue
@@ -45,6 +46,8 @@ class Owner:
         self.known = AuthorizationIndex()
         self.programmes: dict[str, Programme] = {}
         self.replies: dict[bytes, Reply] = {}
+        self.endpoint_result: EndpointResult | None = None
+        """The result of the call to the programme that precedes each decision."""
 
     def activate(self, loaded: LoadedCards) -> None:
         """Start from loaded state."""
@@ -71,7 +74,8 @@ class Owner:
             governing = self.programmes.get(card.programme_id)
             of_programme = governing.rules if governing is not None else ()
             rules = rules_for(card.card_product_id, of_programme, card.rules)
-            context = CommandContext(card, self._account(card), self.config, original, None, rules)
+            called = self.endpoint_result
+            context = CommandContext(card, self._account(card), self.config, original, called, rules)
             executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
