@@ -185,7 +185,7 @@ def _result(dice: random.Random, command: Authorize) -> EndpointResult:
         EndpointResult("declined"),
         EndpointResult("approved", dice.randrange(1, command.amount_minor + 1)),
     )
-    failure = EndpointResult(trigger=dice.choice(TRIGGERS), grant=_grant(dice))  # type: ignore[arg-type]
+    failure = EndpointResult(trigger=dice.choice(TRIGGERS), grant=_grant(dice))
     return dice.choice((*answers, failure, failure, failure))
 
 
