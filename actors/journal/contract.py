@@ -191,8 +191,7 @@ class Journal(Protocol):
     """All methods raise ``UnknownOutcomeError`` while the journal cannot be reached."""
 
     async def register(self, host: str) -> None:
-        """Record the incarnation ``host`` before it takes shards, and get ready to commit. Repeating it has
-        no effect."""
+        """Record the incarnation ``host`` before it takes shards. Repeating it has no effect."""
 
     async def load_epochs(self, shards: Collection[int]) -> dict[int, int]:
         """The newest epoch of each shard, with any owner."""

@@ -44,6 +44,7 @@ from actors.journal.decoding import (
 )
 from actors.journal.delegated_rows import without_delegated
 from actors.journal.event_pairs import without_pairs
+from actors.journal.first_reads import first_reads
 from actors.primary import PrimaryConnection, accepts_writes, connect
 from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
@@ -61,6 +62,8 @@ from engine.limits import (
 from engine.programmes.programme import Programme
 from engine.rules.velocity import Counted
 
+RARE_KINDS: Final = 5
+"""Kinds of rows that only ``commit_rare_rows`` writes."""
 POOLED: Final = 2
 """Connections beside the committing one: a slow read must not delay a commit."""
 CONNECT_SECONDS: Final = 2.0
@@ -90,9 +93,17 @@ class PostgresJournal:
 
     async def register(self, host: str) -> None:
         await self._fetch("register_host", host)
-        # The first commit on a connection takes twenty times as long as the next: the driver reads the types,
-        # and the server compiles the function. Cards of a lost host must not wait for that.
-        await self._write(lambda: ("commit_batch", commit_arguments(self._incarnation, Rows())))
+
+    async def warm(self) -> None:
+        """Run the statements of a takeover once on each connection, without any row.
+
+        The first use of a statement on a connection takes ten times as long as the next: the driver reads the
+        types, and the server plans. The cards of a lost host must not wait for that."""
+        none = commit_arguments(self._incarnation, Rows())
+        await self._write(lambda: ("commit_batch", none))
+        await self._write(lambda: ("commit_rare_rows", (*none, *[[]] * RARE_KINDS)))
+        for statement, arguments in first_reads(self._incarnation):
+            await asyncio.gather(*(self._fetch(statement, *arguments) for _ in range(POOLED)))
 
     async def now_ms(self) -> int:
         """The database's clock, in milliseconds since the epoch."""

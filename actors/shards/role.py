@@ -92,6 +92,7 @@ class HostRole:
     async def start(self) -> None:
         await self._egress.open()
         await self._journal.register(self._context.name)
+        await self._journal.warm()
         await self._clock_reader.step()
         self._router.start()
         self.host.start()
