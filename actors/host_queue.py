@@ -69,7 +69,7 @@ class PendingCommand(msgspec.Struct, eq=False):
             self.presentation,
             self.ticket,
             self.trace,
-            self.repeat,
+            self.repeat or (self.doubtful and self.claim is not None),
             self.act,
             None if self.span is None else self.span.traceparent,
         )

@@ -21,6 +21,8 @@ class RoutingTable(msgspec.Struct, frozen=True):
     version: int
     owners: tuple[str | None, ...]
     """The incarnation of the host that owns each shard, by shard number; ``None`` while it has no owner."""
+    reserves: tuple[str, ...] = ()
+    """Living hosts that own shards only after the end of another one."""
 
 
 UNKNOWN_TABLE = RoutingTable(0, (None,) * SHARD_COUNT)
@@ -46,6 +48,9 @@ class Peers(Protocol):
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
         """Wait for deferred replies of a shard host to ``caller``, and return them."""
+
+    async def prepare(self, incarnation: str) -> None:
+        """Connect to a shard host, so that the first call need not wait. Raises nothing if that fails."""
 
     async def table(self, after: int) -> RoutingTable:
         """Wait until the routing table is newer than version ``after``, and return it."""

@@ -192,6 +192,8 @@ class Router:
 
     def _adopt(self, table: RoutingTable) -> None:
         """Reroute the commands of hosts that own nothing any more, and those without an owner."""
+        for reserve in set(table.reserves).difference(self._table.reserves):
+            self.spawn(self._peers.prepare(reserve))
         self._table = table
         alive = set(table.owners)
         for queue in [queue for queue in self._queues.values() if queue.incarnation not in alive]:

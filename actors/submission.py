@@ -29,8 +29,9 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str | None = None
     """The request's name in logs: its id at the API, its retrieval reference on the wire."""
     repeat: bool = False
-    """Whether the network has sent the command before. The owner then looks for a stored reply in the journal
-    before it decides, so that the repeat does not cost its batch a refused commit."""
+    """Whether the command may have been executed before: the network has sent it before, or it has a claim
+    and an earlier owner had it. The owner then looks for a stored reply in the journal before it decides, so
+    that the repeat does not cost its batch a refused commit."""
     act: Act | None = None
     """The administrative act that the command carries out; its row commits with the effect."""
     traceparent: str | None = None

@@ -22,7 +22,7 @@ from actors.cards.pasts import LoadingPast, Pasts, wanted_pasts
 from actors.cards.reading import Need, Reader, ReadResult, Wanted, split
 from actors.clock import SystemClock
 from actors.essential import start_essential
-from actors.journal.contract import Journal, StoredReply, UnknownOutcomeError, Unreadable
+from actors.journal.contract import Journal, StoredReply, StoredResponse, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.authorization_index import AuthorizationIndex
@@ -141,6 +141,8 @@ class Activation:
         self.accounts: dict[str, ActiveAccount] = {}
         self.programmes: dict[str, Programme] = {}
         self.snapshots: dict[str, Programme] = {}
+        self.responses: dict[bytes, StoredResponse] = {}
+        """Stored responses that a read has found for commands that wait for it."""
         self.pasts = Pasts(self.cards, self.accounts, self.snapshots, now_ms or SystemClock().now_ms)
 
     def card(self, card_id: str) -> CardActor | None:
@@ -326,6 +328,7 @@ class Activation:
         for account in read.accounts.values():
             self.accounts.setdefault(account.id, ActiveAccount(account))
         self._remember(read.loaded.answers | read.answers)
+        self.responses |= read.responses
         for card in read.loaded.cards.values():
             if card.id not in self.cards:
                 active = self.accounts.get(card.account_id or "")

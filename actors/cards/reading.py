@@ -6,7 +6,7 @@ An unreadable row, or one whose read raises an exception, fails only the command
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 import structlog
@@ -16,6 +16,7 @@ from actors.journal.contract import (
     LoadedCards,
     PastOf,
     StoredReply,
+    StoredResponse,
     UnknownOutcomeError,
     Unreadable,
 )
@@ -25,7 +26,7 @@ from engine.iso8583.identity import late_reversal_key
 from engine.programmes.programme import Programme
 from engine.rules.velocity import Counted
 
-Kind = Literal["card", "account", "programme", "authorization", "command", "past"]
+Kind = Literal["card", "account", "programme", "authorization", "command", "response", "past"]
 
 Pasts: TypeAlias = Mapping[str, Collection[PastOf]]
 """The cards and accounts to read for each need of kind ``past``."""
@@ -38,8 +39,8 @@ class Need(msgspec.Struct, frozen=True):
 
     kind: Kind
     id: str
-    """An id, ``card id|reference`` of an authorization, the hexadecimal key of an executed command, or
-    ``past|card id``."""
+    """An id, ``card id|reference`` of an authorization, the hexadecimal key of an executed command, the
+    hexadecimal digest of an idempotency key, or ``past|card id``."""
 
 
 class Wanted(msgspec.Struct):
@@ -50,6 +51,7 @@ class Wanted(msgspec.Struct):
     programmes: dict[str, None] = msgspec.field(default_factory=dict)
     authorizations: dict[str, None] = msgspec.field(default_factory=dict)
     commands: dict[str, None] = msgspec.field(default_factory=dict)
+    responses: dict[str, None] = msgspec.field(default_factory=dict)
     pasts: dict[str, None] = msgspec.field(default_factory=dict)
 
     def add(self, need: Need) -> None:
@@ -78,6 +80,7 @@ class Wanted(msgspec.Struct):
             *self.programmes,
             *self.authorizations,
             *self.commands,
+            *self.responses,
             *self.pasts,
         ]
 
@@ -88,12 +91,13 @@ class Wanted(msgspec.Struct):
             "programme": self.programmes,
             "authorization": self.authorizations,
             "command": self.commands,
+            "response": self.responses,
             "past": self.pasts,
         }
         return ids[kind]
 
 
-_KINDS: tuple[Kind, ...] = ("card", "account", "programme", "authorization", "command", "past")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class ReadResult(msgspec.Struct):
@@ -105,6 +109,8 @@ class ReadResult(msgspec.Struct):
     authorizations: dict[tuple[str, str], list[Authorization]] = msgspec.field(default_factory=dict)
     answers: dict[bytes, StoredReply] = msgspec.field(default_factory=dict)
     """Stored replies of the needed commands and of the newest commands of the programmes."""
+    responses: Mapping[bytes, StoredResponse] = msgspec.field(default_factory=dict)
+    """Stored responses of idempotency keys, by the key's digest."""
     pasts: dict[str, list[Counted]] = msgspec.field(default_factory=dict)
     """The past purchases of cards and accounts, for velocities."""
     unreadable: set[str] = msgspec.field(default_factory=set)
@@ -120,6 +126,7 @@ class ReadResult(msgspec.Struct):
         self.programmes |= other.programmes
         self.authorizations |= other.authorizations
         self.answers |= other.answers
+        self.responses = {**self.responses, **other.responses}
         self.pasts |= other.pasts
         self.unreadable |= other.unreadable
 
@@ -187,6 +194,8 @@ class Reader:
             read.answers |= await self._journal.load_answers(wanted.programmes)
         if wanted.commands:
             read.answers |= await self._find(wanted)
+        if wanted.responses:
+            read.responses = await self._journal.find_responses(map(bytes.fromhex, wanted.responses))
         subjects = {each.subject: each for id_ in wanted.pasts for each in pasts.get(id_, ())}
         if subjects:
             read.pasts = await self._journal.load_past(subjects.values())

@@ -31,6 +31,9 @@ from engine.limits import PROGRAMME_PUBLISH_SECONDS
 RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 5.0
 """Exponential back-off after a failed start of a host on a node: doubled after each failure, up to this."""
+REFILL_PAUSE_SECONDS: Final = 0.5
+"""Time between a takeover and the start of a new host, which uses a whole core. The new owner needs that core
+first, to read its cards and to answer."""
 END_SECONDS: Final = 10.0
 """Time for a host that owns no shard to finish before it is killed."""
 
@@ -192,6 +195,8 @@ class Coordinator:
         # The whole node may be lost. Its other hosts would seem to live until their own pings time out.
         elsewhere = {host for host in hosts if self._watch.node_of(host) != node}
         await self._ownership.adopt_orphans(hosts, hosts - elsewhere if elsewhere else ())
+        if hosts:
+            await asyncio.sleep(REFILL_PAUSE_SECONDS)
         await self._refill()
 
     # --- missing hosts ------------------------------------------------------------------------------------
@@ -235,6 +240,8 @@ class Coordinator:
         self._creating[node] -= 1
         del self._failures[node]
         await self._rebalance()
+        # It can be a reserve: routers connect to it now.
+        await self._ownership.publish()
 
     async def _rebalance(self) -> None:
         await self._ownership.adopt_orphans(self._watch.incarnations)

@@ -82,7 +82,8 @@ class Ownership:
         with suppress(TimeoutError):
             async with asyncio.timeout(TABLE_WAIT_SECONDS), self._changed:
                 await self._changed.wait_for(lambda: self._version > version)
-        return RoutingTable(self._version, tuple(self._owners[shard] for shard in range(SHARD_COUNT)))
+        owners = tuple(self._owners[shard] for shard in range(SHARD_COUNT))
+        return RoutingTable(self._version, owners, tuple(sorted(self._reserves(self._owners))))
 
     async def wait_until_taken_from(self, hosts: Collection[str]) -> None:
         """Wait until every shard has an owner and none of ``hosts`` owns one. The epochs then make later
@@ -180,7 +181,7 @@ class Ownership:
             self._owners[shard] = move.taker if taken else None
         _log.info("shards_moved", shards=len(move.shards), giver=move.giver, taker=move.taker, taken=taken)
         # At once: commands must not wait for the other moves.
-        await self._publish()
+        await self.publish()
         return taken
 
     async def _call_take(self, move: ShardMove) -> bytes:
@@ -193,7 +194,8 @@ class Ownership:
                 return await self._call_host(move.taker, "take", _encode(known))
         return await self._call_host(move.taker, "take", _encode(move.shards))
 
-    async def _publish(self) -> None:
+    async def publish(self) -> None:
+        """Make the table newer: owners or reserves have changed."""
         async with self._changed:
             self._version += 1
             self._changed.notify_all()

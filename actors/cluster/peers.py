@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -72,6 +73,11 @@ class RayPeers:
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
         return await self.call(incarnation, "collect", caller)
+
+    async def prepare(self, incarnation: str) -> None:
+        with suppress(PeerGoneError, PeerFailedError):
+            if incarnation not in self._connections:
+                await self._connection(incarnation)
 
     async def table(self, after: int) -> RoutingTable:
         """Both coordinators are asked, because the one that does not lead can lead at any moment."""

@@ -25,7 +25,7 @@ from actors.shards.in_flight import InFlight
 from actors.shards.late_reversals import late_reversal_target
 from actors.shards.pending import Pending
 from engine.authorization import executed
-from engine.commands import Advise, Authorize, Command, CreateCard, Present, ProgrammeChange, Reverse
+from engine.commands import READS, Advise, Authorize, Command, CreateCard, Present, ProgrammeChange, Reverse
 from engine.decline import RESPONSE_CODES
 from engine.execution import execute_programme
 from engine.replies import NotExecuted, Problem, Reply, WireAnswer
@@ -158,7 +158,8 @@ class Admission:
     def _prefetched(self, pending: Pending) -> bool:
         """Whether all state that the command needs is in memory. If not, it is read, and the command is
         admitted again."""
-        need = self._stored_reply(pending) or self._activation.need(pending.command)
+        stored = self._stored_reply(pending) or self._stored_response(pending)
+        need = stored or self._activation.need(pending.command)
         if need is None:
             return True
         self._cold.setdefault(need.id, []).append(pending)
@@ -171,6 +172,8 @@ class Admission:
         command = pending.command
         if pending.looked_up or not (pending.submission.repeat or isinstance(command, Reverse)):
             return None
+        if isinstance(command, READS):
+            return None
         pending.looked_up = True
         target = late_reversal_target(command)
         key = command.command_key if target is None else target
@@ -178,15 +181,30 @@ class Admission:
             return None
         return Need("command", key.hex())
 
+    def _stored_response(self, pending: Pending) -> Need | None:
+        """The stored response that must be looked for before the decision: that of the idempotency key of a
+        command that may have been executed before."""
+        claim = pending.submission.claim
+        if claim is None or pending.claim_looked_up or not pending.submission.repeat:
+            return None
+        pending.claim_looked_up = True
+        return Need("response", claim.key_digest.hex())
+
     def _admit_loaded(self, pending: Pending, id_: str) -> None:
         """A card or programme that has been read and is still not in memory does not exist."""
+        claim = pending.submission.claim
+        response = None if claim is None else self._activation.responses.pop(claim.key_digest, None)
         need = self._activation.need(pending.command)
         if need is not None and need.id == id_ and need.kind != "past":
             self._in_flight.resolve(pending, absent_reply(pending.command))
+            return
+        stored = self._answers.repeat(pending.command)
+        if stored is not None and self._confirmation.answer_executed(pending, stored):
+            return
+        if stored is None and response is not None:
+            self._confirmation.answer_claimed(pending, response)
         else:
-            stored = self._answers.repeat(pending.command)
-            if stored is None or not self._confirmation.answer_executed(pending, stored):
-                self.admit(pending)
+            self.admit(pending)
 
     def _decide(self, pending: Pending) -> None:
         rows = self._committer.add(pending)

@@ -50,6 +50,8 @@ class Pending(msgspec.Struct, eq=False):
     """Whether every host must learn of that change."""
     looked_up: bool = False
     """Whether the journal has been searched for a stored reply to it, or to the message it reverses."""
+    claim_looked_up: bool = False
+    """Whether it has been searched for the stored response of its idempotency key."""
     stored_approval: Reply | None = None
     """The stored approval of another exchange, which it gets once the repeat is recorded."""
     approval_stands: bool = False

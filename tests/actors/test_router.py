@@ -23,7 +23,7 @@ from engine.limits import (
     ROUTER_SHARE_MIN,
     SHARD_COUNT,
 )
-from engine.replies import Deferred, Done, NotExecuted, Reason, Reply
+from engine.replies import Deferred, Done, IdempotencyClaim, NotExecuted, Reason, Reply
 from tests.support.actors.shards.support import turns
 from tests.support.engine.build import authorize
 
@@ -41,13 +41,14 @@ class FakePeers:
         """Deferred replies of each host: ticket and reply."""
         self.collect_calls = 0
         self.batches: list[tuple[str, int]] = []
+        self.prepared: list[str] = []
         self._table = RoutingTable(1, ("a",) * SHARD_COUNT)
         self._changed = asyncio.Event()
 
-    def own(self, *owners: str | None) -> None:
+    def own(self, *owners: str | None, reserves: tuple[str, ...] = ()) -> None:
         """Distribute the shards over ``owners`` in turn."""
         shared = tuple(owners[shard % len(owners)] for shard in range(SHARD_COUNT))
-        self._table = RoutingTable(self._table.version + 1, shared)
+        self._table = RoutingTable(self._table.version + 1, shared, reserves)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -62,6 +63,9 @@ class FakePeers:
         if incarnation not in self.hosts:
             raise PeerGoneError(incarnation)
         return encode_replies(await self.hosts[incarnation](batch))
+
+    async def prepare(self, incarnation: str) -> None:
+        self.prepared.append(incarnation)
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
         self.collect_calls += 1
@@ -104,6 +108,13 @@ async def router(peers: FakePeers) -> AsyncIterator[Router]:
     yield router
     await router.stop()
     await router.stop()
+
+
+async def test_router_connects_to_reserves_once(peers: FakePeers, router: Router) -> None:
+    for reserves in (("b",), ("b",), ("b", "c"), ()):
+        peers.own("a", reserves=reserves)
+        await router.submit(command())
+    assert peers.prepared == ["b", "c"]
 
 
 async def test_each_caller_gets_its_own_reply(router: Router) -> None:
@@ -235,23 +246,28 @@ async def test_command_goes_to_the_owner_of_its_shard(router: Router, peers: Fak
 async def test_command_of_a_dead_host_is_sent_to_the_next_owner_under_the_same_key(
     router: Router, peers: FakePeers
 ) -> None:
+    """With an idempotency key it is marked as a repeat: the dead host may have executed it."""
     keys: list[bytes] = []
+    repeats: list[bool] = []
 
     async def dying(batch: list[Submission]) -> list[Reply]:
         keys.extend(each.command.command_key for each in batch)
+        repeats.extend(each.repeat for each in batch)
         raise PeerGoneError("a")
 
     async def successor(batch: list[Submission]) -> list[Reply]:
         keys.extend(each.command.command_key for each in batch)
+        repeats.extend(each.repeat for each in batch)
         return await answering(batch)
 
     peers.hosts = {"a": dying, "b": successor}
     sent = command()
-    waiting = router.submit(sent)
+    waiting = router.submit(sent, claim=IdempotencyClaim(b"k" * 32, b"f" * 32))
     await asyncio.sleep(0.01)
     peers.own("b")
     assert isinstance(await waiting, Done)
     assert keys[0] == keys[-1] == sent.command_key
+    assert (repeats[0], repeats[-1]) == (False, True)
 
 
 async def test_commands_of_a_frozen_host_are_sent_to_the_next_owner(router: Router, peers: FakePeers) -> None:

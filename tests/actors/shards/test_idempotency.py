@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
-from engine.commands import Command
+from actors.submission import Submission
+from engine.commands import Command, ReadBalance
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Problem, Reply, body_bytes
 from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
+    PATIENCE_MS,
     VAULT,
     Cluster,
     TestHost,
@@ -19,7 +21,7 @@ from tests.support.actors.shards.support import (
     idle,
     turns,
 )
-from tests.support.engine.build import change_card, change_programme, create_card, key, load
+from tests.support.engine.build import TENANT, an_id, change_card, change_programme, create_card, key, load
 
 CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
 OTHER_PAYLOAD = IdempotencyClaim(key(1) * 2, key(3) * 2)
@@ -99,6 +101,31 @@ async def test_copy_at_another_host_gets_the_stored_response(cluster: Cluster) -
     assert again == Done(reply.status, reply.body, replayed=True)
     assert await second.execute_one(copy(3), claim=OTHER_PAYLOAD) == NotExecuted("key_reused")
     assert len(cluster.journal_of(FIRST.id)) == 3
+
+
+async def test_copies_that_a_lost_host_had_cost_the_next_owner_no_refused_commit(cluster: Cluster) -> None:
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    reply = await first.execute_one(copy(1), claim=CLAIM)
+    second = await cluster.add("b", ALL_SHARDS)
+    reread = ReadBalance(id=an_id(5), command_key=key(5), card_id=FIRST.id, tenant_id=TENANT, live=False)
+    sent = [
+        (copy(1), CLAIM),
+        (copy(2), CLAIM),
+        (copy(3), OTHER_PAYLOAD),
+        (copy(4), OTHER_KEY),
+        (reread, None),
+    ]
+    batch = [Submission(command, PATIENCE_MS, claim, repeat=True) for command, claim in sent]
+    same, again, other, new, balance = await second.host.execute(batch)
+    assert isinstance(reply, Done)
+    assert same == again == Done(reply.status, reply.body, replayed=True)
+    assert other == NotExecuted("key_reused")
+    assert isinstance(new, Done)
+    assert isinstance(balance, Done)
+    assert second.host.committer.failures == 0
+    assert second.host.activation.responses == {}
+    assert len(cluster.journal_of(FIRST.id)) == 4
 
 
 async def test_refusal_does_not_use_the_key(host: TestHost, cluster: Cluster) -> None:

@@ -85,6 +85,9 @@ class LoopPeers:
     async def execute(self, incarnation: str, parcel: bytes) -> bytes:
         return await self.roles[incarnation].call("execute", parcel)
 
+    async def prepare(self, incarnation: str) -> None:
+        """There are no connections."""
+
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
         return await self.roles[incarnation].call("collect", caller)
 

@@ -74,6 +74,9 @@ class VirtualPeers:
             await self._call(incarnation, lambda host: host.host.execute_decodable(submissions, caller))
         )
 
+    async def prepare(self, incarnation: str) -> None:
+        """There are no connections."""
+
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
         return encode_collected(
             await self._call(incarnation, lambda host: host.host.collect(caller.decode()))
