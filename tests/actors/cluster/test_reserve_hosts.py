@@ -3,6 +3,7 @@ Ray."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -63,6 +64,22 @@ async def test_reserve_takes_over_and_the_next_host_becomes_the_reserve(
     assert sum(map(len, (hosts.owned[name] for name in ("host-3", "host-4") if name in hosts.owned))) == 256
     assert None not in current.owners
     assert coordinator.figures()["stanchion_takeovers"] == 2
+
+
+async def test_routing_table_names_the_reserve(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    assert (await table(coordinator)).reserves == ("host-2",)
+    hosts.dead["host-1"].set()
+    current = await settled(coordinator, lambda each: each.reserves == ("host-3",))
+    assert owned_by("host-2", current)
+
+
+async def test_next_host_starts_after_a_pause(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    began = asyncio.get_running_loop().time()
+    hosts.dead["host-1"].set()
+    await settled(coordinator, lambda each: owned_by("host-2", each))
+    assert "host-3" not in hosts.placed
+    await settled(coordinator, lambda _: "host-3" in hosts.placed)
+    assert asyncio.get_running_loop().time() - began >= module.REFILL_PAUSE_SECONDS
 
 
 async def test_death_of_the_reserve_moves_no_shard(coordinator: Coordinator, hosts: FakeHosts) -> None:
