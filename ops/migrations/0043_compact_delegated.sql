@@ -6,7 +6,7 @@ SET LOCAL lock_timeout = '500ms';
 CREATE FUNCTION decided_by(_decider text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN _decider IS NULL THEN 'platform' WHEN _decider = 'programme' THEN _decider ELSE 'stand_in' END
 $$;
-COMMENT ON FUNCTION decided_by IS 'The party that a compact decision names: nobody, the programme, or the rule of a stand-in.';
+COMMENT ON FUNCTION decided_by IS 'The party that decided. A compact decision names the programme, or the rule of its stand-in.';
 
 -- Triggers and rules by their number: TRIGGERS and STAND_IN_RULES, engine/decision/compact_delegated.py.
 CREATE FUNCTION stand_in_trigger(_number int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
