@@ -8,10 +8,10 @@ then on are applied on top of its result. Cards whose rules have no velocities h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from actors.cards.card_actor import ActiveAccount, CardActor
 from actors.cards.reading import Need, Wanted
 from actors.journal.contract import PastOf
 from engine.authorization.counting import changes_of
@@ -23,9 +23,6 @@ from engine.rules.evaluate import LivePast, RuleSet
 from engine.rules.model import Velocity
 from engine.rules.velocity import History
 from engine.rules.windows import earliest_ms
-
-if TYPE_CHECKING:
-    from actors.cards.activation import ActiveAccount, CardActor
 
 _CLOCK_SLACK_MS = 60_000
 """More than the clocks of two owners of a card differ."""

@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from actors.cards.activation import CardActor
 from actors.cards.answers import fingerprint_of
+from actors.cards.card_actor import CardActor
 from actors.journal.contract import Rows
 from actors.journal.rows import (
     AccountRow,

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import structlog
 
-from actors.cards.activation import Activation, CardActor
+from actors.cards.activation import Activation
+from actors.cards.card_actor import CardActor
 from actors.clock import Clock
 from actors.shards.pending import Pending
 from engine.authorization import authorizing

@@ -7,8 +7,9 @@ serial without a lock.
 from __future__ import annotations
 
 from actors.cards import rows as card_rows
-from actors.cards.activation import Activation, CardActor
+from actors.cards.activation import Activation
 from actors.cards.answers import RecentAnswers
+from actors.cards.card_actor import CardActor
 from actors.journal.contract import Rows
 from actors.journal.rows import IdempotencyRow, TombstoneRow
 from actors.programmes import rows as programme_rows

@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from actors.cards.activation import CardActor
+from actors.cards.card_actor import CardActor
 from actors.shards.reply_slots import ReplySlot
 from actors.submission import Submission
 from actors.tracing import Span, reply_attributes

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from actors.cards.activation import CardActor
+from actors.cards.card_actor import CardActor
 from actors.cards.rows import write_command
 from actors.ids import new_id, new_id_beside
 from actors.journal.contract import Rows

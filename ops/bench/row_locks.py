@@ -18,7 +18,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from actors.cards.activation import CardActor
+from actors.cards.card_actor import CardActor
 from actors.cards.rows import write_command
 from actors.journal.contract import Rows
 from engine.authorization.executed import CommandContext

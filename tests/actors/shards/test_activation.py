@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.cards.activation import CardActor
+from actors.cards.card_actor import CardActor
 from actors.journal.contract import UnknownOutcomeError
 from actors.journal.memory_reads import MemoryReads
 from engine.cards.account import Account

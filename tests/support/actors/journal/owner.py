@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.cards import rows as card_rows
-from actors.cards.activation import CardActor
+from actors.cards.card_actor import CardActor
 from actors.journal.contract import LoadedCards, Rows
 from actors.programmes import rows as programme_rows
 from engine.authorization.effects import AuthorizationOpened
