@@ -1,5 +1,5 @@
 """The effects of commands, in the past tense. ``execute`` returns them, only ``evolve`` applies them, and
-``actors.cards.rows`` turns them into rows."""
+``actors.cards.effect_rows`` turns them into rows."""
 
 from __future__ import annotations
 
