@@ -1,4 +1,4 @@
-"""Requests that wait for the answer of a card's owner."""
+"""A request of a network and its answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 from actors.network.requester import Requester
 from actors.tracing import Span
-from engine.commands import Advise, Authorize, Present, Reverse
-from engine.iso8583.content import Content
+from engine.commands import Advise, Authorize, Present, Reverse, WireIdentity
+from engine.iso8583.content import Content, ReversalNotice
 from engine.iso8583.message import Message
 
 MessageCommand = Authorize | Advise | Present | Reverse
@@ -26,18 +26,8 @@ class Exchange(msgspec.Struct, eq=False):
     span: Span | None = None
     """The edge's span, if the edge traces."""
 
-
-class OpenCommand(msgspec.Struct):
-    """One command at its owner. A message and its repeats are several exchanges of one command."""
-
-    command: MessageCommand
-    waiting: int = 0
-    """Exchanges without a reply."""
-    withheld: bool = False
-    """Whether the network asked for an answer after its deadline, and will advise its own decision."""
-    answered: bool = False
-    """Whether one exchange has given the owner's answer to the network in time."""
-    outcome_unknown: bool = False
-    """Whether one submission ended without the owner's answer, so that the command may have been executed."""
-    approved_late_minor: int | None = None
-    """The amount of an approval that arrived after the deadline of its exchange."""
+    @property
+    def wire(self) -> WireIdentity:
+        """What the network calls the message."""
+        content = self.content
+        return content.wire if isinstance(content, ReversalNotice) else content.purchase.wire

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from actors.essential import start_essential
+from actors.network.open_commands import OpenCommand
 from engine.commands import Authorize, Command, Reverse, key_of_message, reference_of_message
 from engine.ids import Derived, derive
 from engine.iso8583.identity import late_reversal_key
@@ -31,8 +32,11 @@ _log = structlog.get_logger(__name__)
 
 
 class LateReversalCounts(msgspec.Struct):
-    """Late reversals since the edge started."""
+    """Late reversals since the edge started, and their causes."""
 
+    late_approvals: int = 0
+    unknown_outcomes: int = 0
+    """Authorizations answered with 91 or 96 that may have been approved."""
     issued: int = 0
     done: int = 0
     retries: int = 0
@@ -61,6 +65,24 @@ class LateReversals:
     def open(self) -> int:
         """Late reversals without an answer."""
         return len(self._tasks)
+
+    def reverse_if_late(self, open_command: OpenCommand) -> None:
+        """Reverse an authorization that the network believes to have failed, after the last reply to its
+        exchanges.
+
+        Reversing an authorization that was never executed is harmless: the reversal is kept until the
+        authorization arrives. Advices, presentments and reversals are not reversed; networks repeat them.
+        """
+        command = open_command.command
+        if open_command.answered or open_command.withheld or not isinstance(command, Authorize):
+            return
+        if open_command.approved_late_minor is not None:
+            self.counts.late_approvals += 1
+            _log.warning("late_approval", authorization_id=command.id, trace=command.wire.rrn)
+            self.reverse(command, open_command.approved_late_minor)
+        elif open_command.outcome_unknown:
+            self.counts.unknown_outcomes += 1
+            self.reverse(command, command.amount_minor)
 
     def reverse(self, command: Authorize, approved_minor: int) -> None:
         """Reverse ``command``, which has or may have approved ``approved_minor``. Safe to call twice."""

@@ -130,7 +130,7 @@ class LinkSet:
             "stanchion_wire_answered": sum(each.answered for each in requests),
             "stanchion_wire_seconds": self._seconds.figure(),
             "stanchion_wire_expired": sum(each.expired for each in requests),
-            "stanchion_wire_late_approvals": sum(each.late_approvals for each in requests),
+            "stanchion_wire_late_approvals": sum(each.counts.late_approvals for each in reversals),
             "stanchion_wire_undone": sum(each.counts.done for each in reversals),
             "stanchion_wire_undoing": sum(each.open for each in reversals),
         }

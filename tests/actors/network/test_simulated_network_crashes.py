@@ -185,7 +185,7 @@ class EdgeWatch:
         self._submit = harness.owners.submit
         self.seen: set[str] = set()
         self.unrecorded: list[str] = []
-        harness.respondent._submit = self.submit
+        harness.respondent._open_commands._submit = self.submit
 
     async def submit(self, command: Command, *, repeat: bool = False) -> Reply:
         assert isinstance(command, MessageCommand)
@@ -311,7 +311,7 @@ async def test_row_after_a_crash_matches_the_wire(
             row = (await rows(database_url)).get(request.simulation_id)
             check_after_restart(kind, row, watch)
             assert watch.unrecorded == [], point
-            harness.respondent._submit = harness.owners.submit
+            harness.respondent._open_commands._submit = harness.owners.submit
 
 
 def check_row(point: str, row: dict[str, Any] | None, watch: EdgeWatch) -> None:

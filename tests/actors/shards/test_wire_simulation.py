@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from actors.host_queue import PendingCommand
-from actors.network.exchange import Exchange, OpenCommand
-from actors.network.respondent import Respondent
+from actors.network.exchange import Exchange, MessageCommand
+from actors.network.late_reversals import LateReversals
+from actors.network.open_commands import OpenCommands
 from actors.router import Router
 from engine.iso8583.respond import approves
 from engine.replies import Reply, WireAnswer
@@ -61,11 +63,11 @@ def test_simulations_cover_every_kind_of_outcome() -> None:
             seen["both"] += "91" in codes and any(map(approves, codes))
             seen["two edges"] += len({edge for edge, _ in record.answers}) == 2
         for edge in installation.edges:
-            counts = edge.respondent.counts
+            counts = edge.respondent.late_reversals.counts
             seen["late"] += counts.late_approvals
             seen["unknown"] += counts.unknown_outcomes
-            seen["stood"] += edge.respondent.late_reversals.counts.no_action
-            seen["reversed"] += edge.respondent.late_reversals.counts.done
+            seen["stood"] += counts.no_action
+            seen["reversed"] += counts.done
         seen["delegated"] += installation.delegated
     pytest.fail(f"{SEEDS} seeds show only {dict(seen)}")
 
@@ -87,12 +89,19 @@ def router_forgets_earlier_owners(patch: pytest.MonkeyPatch) -> None:
 def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """A late approval from the journal is not reversed."""
 
-    def blind(self: Respondent, exchange: Exchange, open_command: OpenCommand, reply: Reply) -> None:
-        late = isinstance(reply, WireAnswer) and reply.replayed and exchange not in self._open
-        answer(self, exchange, open_command, WireAnswer("51", "") if late else reply)
+    def blind(
+        self: OpenCommands, exchange: Exchange, command: MessageCommand, future: asyncio.Future[Reply]
+    ) -> None:
+        answered = not future.cancelled() and future.exception() is None
+        reply = future.result() if answered else None
+        if isinstance(reply, WireAnswer) and reply.replayed and exchange not in self._exchanges:
+            self.pending.discard(future)
+            future = asyncio.Future()
+            future.set_result(WireAnswer("51", ""))
+        replied(self, exchange, command, future)
 
-    answer = Respondent._answer
-    patch.setattr(Respondent, "_answer", blind)
+    replied = OpenCommands._replied
+    patch.setattr(OpenCommands, "_replied", blind)
 
 
 def owner_reverses_standing_approvals(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +116,7 @@ def repeats_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
 
 def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
     """An edge reverses no late approval."""
-    patch.setattr(Respondent, "_reverse_if_late", lambda self, command, open_command: None)
+    patch.setattr(LateReversals, "reverse_if_late", lambda self, open_command: None)
 
 
 @pytest.mark.parametrize(

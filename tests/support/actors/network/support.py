@@ -16,13 +16,14 @@ from actors.network.edge import Edge
 from actors.network.exchange import MessageCommand
 from actors.network.lookup import Lookup
 from actors.network.probe_limiter import ProbeLimiter
-from actors.network.respondent import Respondent, Screen
+from actors.network.respondent import Respondent
+from actors.network.screen import Screen
 from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
 from engine.iso8583.message import Message
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.track2 import write_track_2
-from engine.pan import Masked, Pan
+from engine.pan import Masked, Pan, luhn_digit
 from engine.replies import NotExecuted, Reply, WireAnswer
 from tests.support.engine.iso8583.messages import EXAMPLE
 from tests.support.steady_loop import advance
@@ -44,6 +45,12 @@ def request(stan: int = 123, mti: str = "0100", **changes: str) -> Message:
     """The example message with this STAN; ``changes`` replace fields (``de4=…``)."""
     fields = FIELDS | {11: f"{stan:06d}", 37: f"632510{stan:06d}"}
     return Message(mti, fields | {int(name[2:]): value for name, value in changes.items()})
+
+
+def unknown_number(serial: int) -> str:
+    """A number with a valid check digit that belongs to no card."""
+    body = f"499999{serial:09d}"
+    return body + luhn_digit(body)
 
 
 async def until(condition: Callable[[], Any]) -> None:
