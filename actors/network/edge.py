@@ -8,8 +8,8 @@ A message takes one way through the modules of this package::
 
 One process serves all links, each with an ``Edge`` and connections of its own (``link_set``). The edge stores
 nothing. After a crash the network repeats its messages, and the owner's journal returns the same answers. A
-peer that is slow, silent or malformed, or does not read its answers, loses its connection; other connections
-are not affected.
+peer that is slow, silent or malformed, or does not read its answers, loses its connection (``sweep``,
+``dispatch``); other connections are not affected.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from actors.network.links.mac import LinkMac
 from actors.network.links.management import NetworkManagement
 from actors.network.links.rates import Rates
 from actors.network.links.tls import is_accepted
+from actors.network.overload import Overload
 from actors.network.request_queue import RequestQueue
 from actors.network.respondent import Respondent
-from actors.periodic import PeriodicTask
-from engine.iso8583.fast_decline import authorization_prefixes, fast_decline
+from actors.network.sweep import Sweep
+from engine.iso8583.fast_decline import authorization_prefixes
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII
-from engine.iso8583.respond import DEADLINE_EXCEEDED, SIGN_OFF
+from engine.iso8583.respond import SIGN_OFF
 from engine.limits import (
     EDGE_CONNECTIONS_MAX,
     EDGE_CONNECTIONS_PER_ADDRESS_MAX,
@@ -101,21 +102,8 @@ class Edge:
         self._profile = profile
         self._authorizations = authorization_prefixes(profile)
         self._mti_at = profile.header_bytes
-        self._fast_decline = fast_decline(profile)
-        self._refused_mti = profile.messages.response_mti(profile.messages.authorizations[0])
         self._mac = mac
-        self._congested = congested
-        self._deferred = deferred
-        self._open_elsewhere = open_elsewhere
-        self._open_max = open_max
-        self._quota = self.entry.in_flight
         self._bytes = ByteQuota(bytes_, loop.time) if (bytes_ := self.entry.bytes_per_second) else None
-        self._receipt_seconds = receipt_seconds
-        self._idle_seconds = idle_seconds
-        self._silent_seconds = silent_seconds
-        self._drain_seconds = drain_seconds
-        self._reply_seconds = reply_seconds
-        self._reload_seconds = reload_seconds
         self._guard = Guard(self.entry, self.counts, mac)
         self._management = NetworkManagement(
             self.entry,
@@ -128,18 +116,37 @@ class Edge:
         )
         self._dispatcher = Dispatcher(respondent, self.counts, self._management)
         self._queue: RequestQueue[EdgeConnection] = RequestQueue(self._dispatcher.dispatch)
+        self._overload = Overload(
+            respondent.exchanges,
+            self._queue,
+            self.counts,
+            profile=profile,
+            mac=mac,
+            open_max=open_max,
+            quota=self.entry.in_flight,
+            congested=congested,
+            deferred=deferred,
+            open_elsewhere=open_elsewhere,
+        )
         self._connections: ConnectionSlots[EdgeConnection] = ConnectionSlots(connections_max, per_address_max)
         self._rates = Rates(loop.time())
+        self._sweep = Sweep(
+            self._connections,
+            self._management,
+            self.counts,
+            self._rates,
+            receipt_seconds=receipt_seconds,
+            idle_seconds=idle_seconds,
+            silent_seconds=silent_seconds,
+            reply_seconds=reply_seconds,
+            drain_seconds=drain_seconds,
+            reload_seconds=reload_seconds,
+        )
         self._listener = Listener(self.entry, self._connection, self._turn_away)
         self._connector = connector(self.entry, self._connection, self.note_error)
         self._address = (self.entry.host, self.entry.port)
-        self._draining_since: float | None = None
-        self._reloaded_at = loop.time()
         self._running = False
         self._set_guard()
-        # One sweep over all connections costs less than a timer for each frame.
-        seconds = min(1.0, min(receipt_seconds, idle_seconds, silent_seconds, reply_seconds) / 4)
-        self._sweeper = PeriodicTask("edge-sweep", self._sweep, seconds, delay=seconds)
 
     @property
     def connected(self) -> int:
@@ -181,7 +188,7 @@ class Edge:
             self._set_guard()
         else:
             await self._open()
-        self._sweeper.start()
+        self._sweep.start()
         return self._address
 
     async def stop(self) -> None:
@@ -195,7 +202,7 @@ class Edge:
             connection.stop_reading()
         self._queue.flush()
         await self._respondent.drain()
-        await self._sweeper.stop()
+        await self._sweep.stop()
         for connection in list(self._connections):
             connection.close()
 
@@ -207,7 +214,7 @@ class Edge:
         _log.info("link_signed_off", link=self.entry.name)
         self._guard.signed_off = True
         self._set_guard()
-        self._draining_since = asyncio.get_running_loop().time()
+        self._sweep.draining_since = asyncio.get_running_loop().time()
         self._listener.stop()
         await self._connector.stop()
         for connection in self._connections:
@@ -221,7 +228,7 @@ class Edge:
         await self._open()
         self._guard.signed_off = False
         self._set_guard()
-        self._draining_since = None
+        self._sweep.draining_since = None
         _log.info("link_signed_on", link=self.entry.name)
 
     # Called by connections
@@ -248,18 +255,13 @@ class Edge:
         self._connections.release(connection)
 
     def received(self, connection: EdgeConnection, payload: bytes) -> None:
-        """Queue a message, or refuse it with 91 under overload: its answer would leave after the network's
-        deadline. Only original authorizations are refused, before they are decoded. A repeat (0101) is not,
-        because its original may have been approved."""
-        if payload.startswith(self._authorizations, self._mti_at) and self._overloaded():
-            refused = self._overload_answer(connection, payload)
-            if refused is not None:
-                self.counts.requests += 1
-                self.counts.shed += 1
-                self.counts.count_answer(self._refused_mti, DEADLINE_EXCEEDED)
-                connection.request_recognized()
-                connection.send(refused)
-                return
+        """Queue a message, or refuse it under overload (``overload``)."""
+        if (
+            payload.startswith(self._authorizations, self._mti_at)
+            and self._overload.is_reached()
+            and self._overload.refuse(connection, payload)
+        ):
+            return
         connection.request_started()
         self._queue.add(connection, payload)
 
@@ -332,56 +334,3 @@ class Edge:
         """Note that the link cannot connect or listen."""
         self.counts.note_error(error, self._clock.now_ms())
         _log.warning("link_down", link=self.entry.name, error=error)
-
-    def _overload_answer(self, connection: EdgeConnection, payload: bytes) -> bytes | None:
-        """The refusal of an authorization; ``None`` for a malformed one, which must be decoded."""
-        refused = self._fast_decline(payload, DEADLINE_EXCEEDED)
-        if refused is None or self._mac is None:
-            return refused
-        return self._mac.encode(self._profile.decode(refused), connection.mac_key)
-
-    def _overloaded(self) -> bool:
-        waiting = self._respondent.open + len(self._queue)
-        if self._quota is not None and waiting >= self._quota:
-            self.counts.count_screened("in_flight")
-            return True
-        if self._open_elsewhere is not None:
-            waiting += self._open_elsewhere()
-        return (
-            waiting >= self._open_max and waiting - self._deferred() >= self._open_max
-        ) or self._congested()
-
-    async def _sweep(self) -> None:
-        """Close overdue and idle connections, and send echo tests."""
-        now = asyncio.get_running_loop().time()
-        self._rates.note(now, self.counts.answers)
-        for connection in list(self._connections):
-            if connection.overdue(self._receipt_seconds):
-                self.counts.cut += 1
-                connection.abort()
-            elif self._draining_since is not None:
-                if self._has_drained(connection, now - self._draining_since):
-                    connection.close()
-            elif self._management.is_overdue(connection):
-                connection.abort()
-            elif connection.is_idle(self._idle_seconds, self._silent_seconds):
-                self.counts.idle += 1
-                connection.close()
-            else:
-                self._management.probe_silent(connection)
-        self._announce_key(now)
-
-    def _has_drained(self, connection: EdgeConnection, seconds: float) -> bool:
-        """Whether ``connection``, ``seconds`` after the link was signed off, has no open message left. A peer
-        need not answer the sign-off."""
-        unanswered = bool(connection.asked) and seconds <= self._reply_seconds
-        return seconds > self._drain_seconds or not (connection.busy or unanswered)
-
-    def _announce_key(self, now: float) -> None:
-        """Announce a new key of the link's MAC to the peer."""
-        if self._mac is None or now - self._reloaded_at < self._reload_seconds:
-            return
-        self._reloaded_at = now
-        if self._management.key_to_announce():
-            for connection in self._connections:
-                self._management.announce_key(connection)

@@ -93,8 +93,9 @@ class Respondent:
         self._tracer = tracer
         self._withheld_seconds = withheld_ms / 1000
         deadline_seconds = deadline_ms / 1000
-        self._exchanges = OpenExchanges(self.counts, seconds or Histogram(), deadline_seconds, screen)
-        self._open_commands = OpenCommands(submit, self._exchanges, self.late_reversals.reverse_if_late)
+        self.exchanges = OpenExchanges(self.counts, seconds or Histogram(), deadline_seconds, screen)
+        """The requests without an answer."""
+        self._open_commands = OpenCommands(submit, self.exchanges, self.late_reversals.reverse_if_late)
         self._probe_delays = ProbeDelays(
             self.probes, link=link, delay_seconds=probe_delay_seconds, deadline_seconds=deadline_seconds
         )
@@ -125,7 +126,7 @@ class Respondent:
             attributes = {"iso8583.mti": message.mti, "stanchion.trace": exchange.wire.rrn}
             exchange.span = self._tracer.start("edge", kind="server", attributes=attributes)
         digest = self._card_secrets.digest(content.pan)
-        self._exchanges.open(exchange, since)
+        self.exchanges.open(exchange, since)
         looked_up = self._looked_up.get(digest)
         if looked_up is not None:
             # Also if the card has just been found: a message must not overtake an earlier one of its card.
@@ -143,12 +144,12 @@ class Respondent:
     @property
     def open(self) -> int:
         """Requests without an answer."""
-        return len(self._exchanges)
+        return len(self.exchanges)
 
     async def drain(self) -> None:
         """Wait until every open exchange has its answer, at the latest at its deadline. Then wait up to
         ``LATE_REVERSAL_STOP_SECONDS`` for late replies, and as long for late reversals."""
-        await self._exchanges.wait_closed()
+        await self.exchanges.wait_closed()
         pending = self._look_ups | self._open_commands.pending
         if pending:
             _, silent = await asyncio.wait(pending, timeout=LATE_REVERSAL_STOP_SECONDS)
@@ -172,7 +173,7 @@ class Respondent:
             card = await self._cards.find(digest)
         except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
             for exchange in waiting:
-                self._exchanges.fail(exchange, failure)
+                self.exchanges.fail(exchange, failure)
             return
         finally:
             # Also after a cancellation: no later message may wait for this look-up.
@@ -180,11 +181,11 @@ class Respondent:
         for exchange in waiting:
             if card is None:
                 self._refuse_unknown_card(exchange)
-            elif exchange in self._exchanges:
+            elif exchange in self.exchanges:
                 self._ask_owner(exchange, card)
 
     def _refuse_unknown_card(self, exchange: Exchange) -> None:
-        self._exchanges.refuse(exchange, self._probe_delays.unknown_card(exchange))
+        self.exchanges.refuse(exchange, self._probe_delays.unknown_card(exchange))
 
     def _ask_owner(self, exchange: Exchange, card: IssuedCard) -> None:
         if card.live != self._live:
@@ -196,7 +197,7 @@ class Respondent:
         if mti in messages.authorizations and self._should_shed(card.card_id):
             # Before the command is built. A repeat is submitted: its original may have been approved.
             self.counts.shed += 1
-            self._exchanges.refuse(exchange, DEADLINE_EXCEEDED)
+            self.exchanges.refuse(exchange, DEADLINE_EXCEEDED)
             return
         try:
             command = self._command(exchange, card)
@@ -204,11 +205,11 @@ class Respondent:
                 self._probe_delays.wrong_value(exchange)
             if command.command_key in self.late_reversals:
                 # The network got 91 and the approval was reversed, so the stored approval is no longer valid.
-                self._exchanges.refuse(exchange, DEADLINE_EXCEEDED)
+                self.exchanges.refuse(exchange, DEADLINE_EXCEEDED)
                 return
             open_command = self._open_commands.submit(exchange, command, messages.is_repeat(mti))
         except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
-            self._exchanges.fail(exchange, failure)
+            self.exchanges.fail(exchange, failure)
             return
         if _withholds_answer(exchange.content) and not card.live:
             open_command.withheld = True

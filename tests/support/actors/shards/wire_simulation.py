@@ -261,7 +261,7 @@ class WireInstallation(Installation):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.repair()
         for edge in self.edges:
-            await edge.respondent._exchanges.wait_closed()
+            await edge.respondent.exchanges.wait_closed()
             while edge.respondent._open_commands.pending or edge.respondent.late_reversals.open:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.1)
             await edge.router.stop()
