@@ -32,9 +32,9 @@ from ops.demo import DemoError
 from ops.embedded.local_https import LocalHttpsError
 from ops.embedded.process import ServerError
 from ops.supervision.control import ControlError
+from ops.supervision.errors import UpError
 from ops.supervision.installation import InstallationError
 from ops.supervision.running_installation import RunningError
-from ops.supervision.up import UpError
 from stanchion import StanchionError
 
 EXPECTED_FAILURES: Final = (

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from actors.cluster.environment import RestartError
 from actors.settings import Settings
 from ops.cli import PORT_SETTINGS
+from ops.supervision.errors import UpError
 from ops.supervision.installation import InstallationError
-from ops.supervision.up import UpError, up
+from ops.supervision.up import up
 
 var_dir, behaviour = sys.argv[1:]
 
