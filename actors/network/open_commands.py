@@ -40,7 +40,8 @@ class OpenCommand(msgspec.Struct):
     answered: bool = False
     """Whether one exchange has given the owner's answer to the network in time."""
     outcome_unknown: bool = False
-    """Whether one submission ended without the owner's answer, so that the command may have been executed."""
+    """Whether the network missed the owner's answer to one exchange, so that the command may have been
+    executed."""
     approved_late_minor: int | None = None
     """The amount of an approval that arrived after the deadline of its exchange."""
 
@@ -94,8 +95,10 @@ class OpenCommands:
             reply = future.result()
             open_command.outcome_unknown |= reply == _UNAVAILABLE
             if self._exchanges.close(exchange):
-                open_command.answered |= isinstance(reply, WireAnswer)
-                self._exchanges.answer(exchange, reply)
+                if self._exchanges.answer(exchange, reply):
+                    open_command.answered |= isinstance(reply, WireAnswer)
+                else:
+                    open_command.outcome_unknown = True
             elif isinstance(reply, WireAnswer) and approves(reply.response_code):
                 # A stored approval counts as well: a former owner may have executed this command. If another
                 # exchange got the approval, the owner does not execute the late reversal.

@@ -63,12 +63,20 @@ class OpenExchanges:
             self._idle.set()
         return True
 
-    def answer(self, exchange: Exchange, reply: Reply) -> None:
-        """Send the owner's reply to an exchange that was open until now."""
+    def answer(self, exchange: Exchange, reply: Reply) -> bool:
+        """Send the owner's reply to an exchange that was open until now. Returns whether the network got it:
+        a reply that cannot become a message of the profile is a bug, and the network gets 96."""
         self._counts.answered += 1
         if self._screen is not None and _is_not_permitted(reply):
             self._screen.count_owner_refusal(exchange.message)
-        _send(exchange, replied(exchange.message, reply, exchange.requester.profile))
+        try:
+            _send(exchange, replied(exchange.message, reply, exchange.requester.profile))
+        except Exception as fault:  # noqa: BLE001 - the network must get an answer after any failure
+            self._counts.failed += 1
+            _log.error("request_fault", error=type(fault).__name__)
+            _send(exchange, refusal(exchange.message, SYSTEM_ERROR, exchange.requester.profile))
+            return False
+        return True
 
     def refuse(self, exchange: Exchange, response_code: str) -> None:
         """Close ``exchange`` with this DE39, if it is open."""
@@ -98,9 +106,9 @@ class OpenExchanges:
 
 
 def _send(exchange: Exchange, response: Message) -> None:
+    exchange.requester.answer(response)
     if exchange.span is not None:
         exchange.span.end({"iso8583.response_code": response.fields.get(39)})
-    exchange.requester.answer(response)
 
 
 def _is_not_permitted(reply: Reply) -> bool:

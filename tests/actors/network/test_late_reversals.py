@@ -49,6 +49,15 @@ async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: Ca
         assert len(harness.owners.submitted) == len(harness.owners.late_reversals) == 1
 
 
+async def test_approval_that_cannot_be_sent_is_reversed(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
+        harness.owners.decide = lambda command: WireAnswer("00", command.id, "longer than DE38", 7_00)
+        assert (await peer.ask(request())).fields[39] == "96"
+        await until(lambda: harness.owners.late_reversals)
+        assert harness.respondent.late_reversals.counts.unknown_outcomes == 1
+        await until(lambda: not harness.respondent._open_commands)
+
+
 async def test_late_increment_is_reversed_by_its_amount(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=DEADLINE_MS) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
