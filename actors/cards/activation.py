@@ -37,7 +37,7 @@ from engine.ids import shard_of
 from engine.limits import ACTIVE_CARDS_MAX
 from engine.programmes.programme import Programme
 
-RETRY_SECONDS = 0.05
+RETRY_SECONDS: Final = 0.05
 DURABLE_SECONDS: Final = 0.005
 """Pause before the past of a card is read again whose last commands were not durable."""
 _SHARED_BY_ACCOUNTS: Final = ("tenant_id", "programme_id", "currency")

@@ -154,7 +154,7 @@ class Respondent:
         if pending:
             _, silent = await asyncio.wait(pending, timeout=LATE_REVERSAL_STOP_SECONDS)
             for reply in silent:
-                # The outcome is then unknown, which starts a late reversal.
+                # The outcome of a submission is then unknown, which starts a late reversal.
                 reply.cancel()
             if silent:
                 await asyncio.wait(silent)

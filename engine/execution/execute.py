@@ -1,4 +1,4 @@
-"""Execute one command on one card: decide, apply the effects, and return the rows, events and reply.
+"""Execute one command on one card: decide, apply the effects, and return effects, events and reply.
 
 ``execute`` is pure: its result depends only on its arguments, and it changes nothing but the state in them.
 ``actors.cards.rows`` turns its result into rows.
