@@ -1,7 +1,7 @@
 """Commands at the owners of their cards.
 
-A message and its repeats are several exchanges of one command. What the network was told about the command is
-known when its last exchange has a reply; the reply may come after the deadline of its exchange.
+A message and its repeats are exchanges of one command. Each exchange gets a reply of the owner, in time or
+after its deadline. After the last reply, the edge knows what it told the network about the command.
 """
 
 from __future__ import annotations

@@ -66,16 +66,18 @@ class OpenExchanges:
     def answer(self, exchange: Exchange, reply: Reply) -> bool:
         """Send the owner's reply to an exchange that was open until now. Returns whether the network got it:
         a reply that cannot become a message of the profile is a bug, and the network gets 96."""
-        self._counts.answered += 1
         if self._screen is not None and _is_not_permitted(reply):
             self._screen.count_owner_refusal(exchange.message)
         try:
-            _send(exchange, replied(exchange.message, reply, exchange.requester.profile))
+            response = replied(exchange.message, reply, exchange.requester.profile)
+            exchange.requester.answer(response)
         except Exception as fault:  # noqa: BLE001 - the network must get an answer after any failure
             self._counts.failed += 1
-            _log.error("request_fault", error=type(fault).__name__)
+            _log.error("answer_fault", error=type(fault).__name__)
             _send(exchange, refusal(exchange.message, SYSTEM_ERROR, exchange.requester.profile))
             return False
+        self._counts.answered += 1
+        _end_span(exchange, response)
         return True
 
     def refuse(self, exchange: Exchange, response_code: str) -> None:
@@ -107,6 +109,10 @@ class OpenExchanges:
 
 def _send(exchange: Exchange, response: Message) -> None:
     exchange.requester.answer(response)
+    _end_span(exchange, response)
+
+
+def _end_span(exchange: Exchange, response: Message) -> None:
     if exchange.span is not None:
         exchange.span.end({"iso8583.response_code": response.fields.get(39)})
 

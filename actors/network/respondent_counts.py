@@ -16,4 +16,4 @@ class RespondentCounts(msgspec.Struct):
     expired: int = 0
     """Answered with 91 at the deadline."""
     failed: int = 0
-    """The submission to the owner raised an exception (91 or 96)."""
+    """The submission to the owner raised an exception (91 or 96), or its reply could not be encoded (96)."""

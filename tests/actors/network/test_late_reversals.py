@@ -8,7 +8,6 @@ from typing import Literal
 import pytest
 
 from actors.network.card_secrets import CardSecrets
-from actors.network.exchange import MessageCommand
 from engine.commands import Reverse, reference_of_message
 from engine.ids import Derived, derive
 from engine.iso8583.elements import write_private
@@ -21,6 +20,7 @@ from tests.support.actors.network.support import (
     accept,
     approve,
     let_expire,
+    outcome_for_all,
     request,
     running_edge,
     until,
@@ -55,6 +55,7 @@ async def test_approval_that_cannot_be_sent_is_reversed(card_secrets: CardSecret
         assert (await peer.ask(request())).fields[39] == "96"
         await until(lambda: harness.owners.late_reversals)
         assert harness.respondent.late_reversals.counts.unknown_outcomes == 1
+        assert (harness.respondent.counts.answered, harness.respondent.counts.failed) == (0, 1)
         await until(lambda: not harness.respondent._open_commands)
 
 
@@ -91,12 +92,7 @@ UNKNOWN: list[Reply | BaseException] = [
 
 @pytest.mark.parametrize("outcome", UNKNOWN, ids=repr)
 async def test_unknown_outcome_is_reversed(harness: Harness, outcome: Reply | BaseException) -> None:
-    def decide(_: MessageCommand) -> Reply:
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-    harness.owners.decide = decide
+    harness.owners.decide = outcome_for_all(outcome)
     async with harness.peer() as peer:
         first = await peer.ask(request())
         await until(lambda: harness.owners.late_reversals)

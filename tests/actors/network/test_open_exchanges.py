@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from actors.network.exchange import MessageCommand
 from engine.replies import NotExecuted, Problem, Reply
-from tests.support.actors.network.support import Harness, request
+from tests.support.actors.network.support import Harness, outcome_for_all, request
 
 # Every reply and every exception of a submission.
 REPLIES: list[tuple[Reply | BaseException, str]] = [
@@ -30,11 +29,6 @@ REPLIES: list[tuple[Reply | BaseException, str]] = [
 async def test_every_reply_and_error_has_a_response_code(
     harness: Harness, outcome: Reply | BaseException, code: str
 ) -> None:
-    def decide(_: MessageCommand) -> Reply:
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-    harness.owners.decide = decide
+    harness.owners.decide = outcome_for_all(outcome)
     async with harness.peer() as peer:
         assert (await peer.ask(request())).fields[39] == code

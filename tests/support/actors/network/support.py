@@ -108,6 +108,17 @@ def approve(command: MessageCommand) -> WireAnswer:
     return accept(command)
 
 
+def outcome_for_all(outcome: Reply | BaseException) -> Callable[[MessageCommand], Reply]:
+    """An owner that replies ``outcome`` to every command, or raises it."""
+
+    def decide(_: MessageCommand) -> Reply:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    return decide
+
+
 def accept(command: MessageCommand) -> WireAnswer:
     """The reply to a command that cannot be declined."""
     return WireAnswer("00", command.id)
