@@ -85,7 +85,7 @@ async def fill_tenants(dsn: str, lives: list[Life], rows: int, *, entries: int =
     try:
         for life in lives:
             await fill(connection, life, rows, FILL_SECONDS_MAX, entries=entries)
-        for name in ("transactions", "journal_rows", "ledger_entries"):
+        for name in ("transaction_rows", "journal_rows", "ledger_entries"):
             await connection.execute(f"VACUUM (ANALYZE) {name}", timeout=FILL_SECONDS_MAX)
     finally:
         await connection.close()

@@ -32,9 +32,9 @@ READS_PER_SECOND: Final = 50.0
 FILL_SECONDS_MAX: Final = 900.0
 
 _FILL: Final = """
-    INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status,
-        currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, created_at,
-        updated_at, day, remainder_minor)
+    INSERT INTO transaction_rows (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind,
+        status, currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor,
+        created_at, updated_at, day, remainder_minor)
     SELECT (substr(hex, 1, 8) || '-' || substr(hex, 9) || '-7000-8000-' || right(t.id::text, 12))::uuid, t.id,
         false, t.id, t.id, t.id, n, 'purchase', 'declined', 'EUR', 1, 0, 0, 0, 0, at, at, '2026-01-01', 0
     FROM tenants t, generate_series(1, $2::integer) n,
@@ -110,7 +110,7 @@ async def fill(dsn: str, client_id: str, rows: int) -> None:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(_FILL, client_id, rows, timeout=FILL_SECONDS_MAX)
-        await connection.execute("VACUUM (ANALYZE) transactions", timeout=FILL_SECONDS_MAX)
+        await connection.execute("VACUUM (ANALYZE) transaction_rows", timeout=FILL_SECONDS_MAX)
     finally:
         await connection.close()
 

@@ -100,13 +100,13 @@ def changed_transaction_row(
 ) -> TransactionRow:
     """The change of the transaction of ``original``, at ``now_ms``.
 
-    The update reads ``id`` and the columns that can change; the others are ``None``.
+    The update reads ``id``, ``card_id`` and the columns that can change; the others are ``None``.
     """
     return TransactionRow(
         original.id,
         None,
         None,
-        None,
+        original.card_id,
         None,
         None,
         None,

@@ -202,7 +202,8 @@ async def page(
     empty. ``driving`` is the range of an index that has all rows of the page. ``keys`` is for a view whose
     index is not on the id. All SQL here is constant: only the choice of conditions varies.
     """
-    where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
+    of_caller = ["r.tenant_id = $1", "r.live = $2"]
+    where = Conditions([*of_caller, always], [caller.tenant_id, caller.live])
     order = keys.order
     if driving is OF_TENANT:
         # With equalities on its first columns, PostgreSQL would not begin at the key in the index.
@@ -225,11 +226,14 @@ async def page(
             where.add({keys.named: ids, **extra})
         elif extra:
             ids, last = await _scan(connection, table, where, extra, query.limit + 1, order)
+            if driving is OF_TENANT:
+                where.conditions += of_caller
             where.add({keys.named: ids, **extra})
         condition, most = str(where), query.limit + 1
         if joined and candidates is None and not extra:
             # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
-            condition = f"r.id IN (SELECT r.id FROM {table} r WHERE {where} ORDER BY {order} LIMIT {most})"
+            ids_of_page = f"SELECT r.id FROM {table} r WHERE {where} ORDER BY {order} LIMIT {most}"
+            condition = " AND ".join((*of_caller, f"r.id IN ({ids_of_page})"))
             order = keys.order
         statement = f"{select} WHERE {condition} ORDER BY {order} LIMIT {most}"
         rows = await connection.fetch(statement, *where.values)

@@ -20,7 +20,8 @@ POSTED: Final = """
     SELECT e.account_id, e.occurred_at, e.currency, c.network,
         CASE WHEN t.kind = 'refund' THEN 'refunded' ELSE 'presented' END AS part,
         CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END AS amount_minor
-    FROM ledger_entries e LEFT JOIN transactions t ON t.id = e.authorization_id
+    FROM ledger_entries e JOIN accounts a ON a.id = e.account_id
+    LEFT JOIN transactions t ON t.tenant_id = a.tenant_id AND t.live = a.live AND t.id = e.authorization_id
     LEFT JOIN cards c ON c.id = t.card_id
 """
 """One row for each entry ``e`` with its part of the report; a refund is negative."""

@@ -26,7 +26,8 @@ SELECT: Final = f"""
                    SELECT j.decision::json ->> 'decline_detail' FROM journal j
                    WHERE j.actor_id = t.card_id AND j.seq = t.seq)
            END AS decline_detail
-    FROM (SELECT *, false AS live FROM simulations) r LEFT JOIN transactions t ON t.id = r.authorization_id
+    FROM (SELECT *, false AS live FROM simulations) r
+    LEFT JOIN transactions t ON t.card_id = r.card_id AND t.id = r.authorization_id
     LEFT JOIN LATERAL (
         SELECT j.decision::json AS decision FROM journal j
         WHERE r.operation = 'increment' AND j.authorization_id = r.authorization_id AND j.kind = 'increment'

@@ -75,9 +75,12 @@ _STATUS: Final = """CASE WHEN r.status NOT IN ('pending', 'partially_cleared') T
     THEN r.status WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END"""
 _APPROVED: Final = """(r.decline_reason IS NULL AND r.kind <> 'force_post' AND (r.kind <> 'refund' OR EXISTS (
     SELECT FROM journal_rows p WHERE p.actor_id = r.card_id AND p.seq = r.seq AND p.kind <> 'present')))"""
+# The index has eight bytes of tenant, mode and number (0045_compact_transactions.sql).
+_RRN: Final = """r.rrn = ? AND hashtextextended(r.rrn, uuid_hash_extended(r.tenant_id, r.live::int))
+    = hashtextextended(?, uuid_hash_extended($1::uuid, $2::boolean::int))"""
 _DIRECT: Final = {
     "network_txn_id": "r.network_txn_id = ?",
-    "rrn": "r.rrn = ?",
+    "rrn": _RRN,
     "card_id": "r.card_id = ?::uuid",
     "decline_reason": "r.decline_reason = ?",
 }

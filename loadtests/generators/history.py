@@ -40,7 +40,7 @@ _WRITE: Final = f"""
                 ELSE ($6::uuid[])[1 + (n::bigint * 7919) % cardinality($6::uuid[])] END AS card_id
         FROM generate_series($1::integer, $2::integer) n),
     written AS (
-        INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind,
+        INSERT INTO transaction_rows (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind,
             status, currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor,
             decline_reason, created_at, updated_at, network_txn_id, day, remainder_minor, mcc, rrn)
         SELECT (substr(hex, 1, 8) || '-' || substr(hex, 9) || '-7000-8000-' || right(c.tenant_id::text, 10)

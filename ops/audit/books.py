@@ -46,14 +46,16 @@ BOOKS: Final[dict[str, str]] = {
         LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq""",
     "a transaction agrees with its decisions": DECIDED
     + """
-        SELECT t.id, (t.approved_minor = sum((d.decision ->> 'approved_minor')::bigint)
+        SELECT t.id, (t.approved_minor = d.approved_minor
                 -- A refund that was presented for more than was approved.
                 OR (t.kind = 'refund' AND t.approved_minor = t.cleared_minor
-                    AND t.cleared_minor > sum((d.decision ->> 'approved_minor')::bigint)))
-            AND t.decline_reason IS NOT DISTINCT FROM min(d.decision ->> 'reason') FILTER (WHERE d.id = t.id)
-        FROM transactions t JOIN decided d ON d.authorization_id = t.id
-        WHERE NOT EXISTS (SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')
-        GROUP BY t.id""",
+                    AND t.cleared_minor > d.approved_minor))
+            AND t.decline_reason IS NOT DISTINCT FROM d.reason
+        FROM transactions t JOIN (
+            SELECT authorization_id, sum((decision ->> 'approved_minor')::bigint) AS approved_minor,
+                min(decision ->> 'reason') FILTER (WHERE id = authorization_id) AS reason
+            FROM decided GROUP BY authorization_id) d ON d.authorization_id = t.id
+        WHERE NOT EXISTS (SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')""",
     "each decision has one authorization.decided with the same content": DECIDED
     + f"""
         , announced AS (
@@ -91,17 +93,22 @@ BOOKS: Final[dict[str, str]] = {
         LEFT JOIN holds h ON h.id = t.hold_id
         LEFT JOIN (SELECT DISTINCT authorization_id FROM holds) held ON held.authorization_id = t.id""",
     "a transaction's held amount is the sum of its open holds, within its remainder": """
-        SELECT t.id, t.held_minor = coalesce(sum(h.amount_minor), 0) AND t.held_minor
+        SELECT t.id, t.held_minor = coalesce(h.amount_minor, 0) AND t.held_minor
             <= greatest(0, t.approved_minor - t.cleared_minor - t.reversed_minor)
-        FROM transactions t LEFT JOIN holds h ON h.authorization_id = t.id AND h.state = 'held'
-        GROUP BY t.id""",
+        FROM transactions t LEFT JOIN (
+            SELECT authorization_id, sum(amount_minor) AS amount_minor FROM holds WHERE state = 'held'
+            GROUP BY authorization_id) h ON h.authorization_id = t.id""",
     "a transaction's posted amount is the sum of its entries": """
         SELECT t.id,
             CASE WHEN t.kind = 'refund' THEN t.approved_minor - t.reversed_minor ELSE -t.cleared_minor END
-            = coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
+            = coalesce(e.amount_minor, 0)
         FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
-        LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
-        WHERE p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway' GROUP BY t.id""",
+        LEFT JOIN (
+            SELECT authorization_id, account_id,
+                sum(CASE direction WHEN 'credit' THEN amount_minor ELSE -amount_minor END) AS amount_minor
+            FROM ledger_entries GROUP BY authorization_id, account_id) e
+            ON e.authorization_id = t.id AND e.account_id = c.account_id
+        WHERE p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway'""",
     "counters of a card with purchases only are the approvals of its day": DECIDED
     + f"""
         SELECT u.card_id,

@@ -6,10 +6,11 @@ from typing import Final
 
 PRESENTMENTS: Final[dict[str, str]] = {
     "a transaction's cleared amount is the sum of its presentments": """
-        SELECT t.id, t.cleared_minor = coalesce(sum((p.command::jsonb ->> 'amount_minor')::bigint), 0)
-        FROM transactions t
-        LEFT JOIN journal p ON p.authorization_id = t.id AND p.kind = 'present' AND p.decision IS NOT NULL
-        GROUP BY t.id""",
+        SELECT t.id, t.cleared_minor = coalesce(p.amount_minor, 0)
+        FROM transactions t LEFT JOIN (
+            SELECT authorization_id, sum((command::jsonb ->> 'amount_minor')::bigint) AS amount_minor
+            FROM journal WHERE kind = 'present' AND decision IS NOT NULL
+            GROUP BY authorization_id) p ON p.authorization_id = t.id""",
     "each acquirer reference and sequence was posted once": """
         SELECT p.actor_id || '/' || (p.command::jsonb ->> 'arn') || '/' || (p.command::jsonb ->> 'sequence'),
             count(*) = 1

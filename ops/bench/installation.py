@@ -25,7 +25,7 @@ _COPIED: Final = (
     "pans",
     "decision_configurations",
     "journal_rows",
-    "transactions",
+    "transaction_rows",
     "holds",
     "ledger_entries",
     "event_rows",

@@ -508,11 +508,14 @@ BEGIN
         INSERT INTO journal_rows SELECT m.card_id, m.seq, 0, m.command_key, m.command_key, 'authorize', m.command,
             m.inputs, m.decision, m.reply, m.at, m.id FROM made m),
     opened AS (
-        INSERT INTO transactions SELECT m.id, m.tenant_id, m.live, m.card_id, m.cardholder_id, m.programme_id,
-            m.seq, 'purchase', CASE WHEN m.reason IS NULL THEN 'pending' ELSE 'declined' END,
-            CASE WHEN m.reason IS NULL THEN m.hold_id END, m.currency, m.amount_minor, m.approved_minor,
-            m.approved_minor, 0, 0, m.reason, m.at, m.at, m.network_txn_id, m.day, m.approved_minor, NULL, m.mcc,
-            m.rrn
+        -- Compact, as commit_batch_v3 writes them.
+        INSERT INTO transaction_rows SELECT m.id, m.tenant_id, m.live, m.card_id, NULL, m.programme_id, m.seq,
+            CASE WHEN m.reason IS NOT NULL THEN 'purchase' END, CASE WHEN m.reason IS NOT NULL THEN 'declined' END,
+            CASE WHEN m.reason IS NULL THEN nullif(m.hold_id, opening_hold(m.id)) END, m.currency, m.amount_minor,
+            nullif(m.approved_minor, m.amount_minor),
+            nullif(m.approved_minor, m.amount_minor), NULL, NULL, m.reason, m.at, NULL, m.network_txn_id,
+            nullif(m.day, (m.at AT TIME ZONE 'UTC')::date::text), nullif(m.approved_minor, m.amount_minor), NULL,
+            m.mcc, m.rrn
         FROM made m),
     held AS (
         INSERT INTO holds SELECT m.hold_id, m.account_id, m.card_id, m.id, m.approved_minor, 'held', m.expires_at

@@ -159,7 +159,7 @@ class RowLocks:
         tables: dict[str, Sequence[tuple[Any, ...]]] = {
             "journal_rows": rows.journal,
             "holds": rows.holds,
-            "transactions": rows.transactions,
+            "transaction_rows": rows.transactions,
             "ledger_entries": rows.entries,
             "stand_ins": rows.stand_ins,
             # The last column is the transaction id, which the database assigns.

@@ -2,28 +2,21 @@
 builds the indexes without blocking writes.
 
 The migration runner does this before the migration ``list_filters``. It can be interrupted and repeated: only
-empty columns are filled, and an index that was not completed is built again.
+empty columns are filled.
 """
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
 
+from ops.database.concurrent_indexes import MIGRATIONS, build_indexes, wait_for_turn
 from ops.database.operator_connection import connect_operator
 
-MIGRATION: Final = Path(__file__).parents[1] / "migrations" / "0022_list_filters.sql"
 BATCH: Final = 1_000
 FIRST: Final = "00000000-0000-0000-0000-000000000000"
-POLL_SECONDS: Final = 0.2
-# "filters" in ASCII. One runner at a time; the runner's own lock would be held by an open transaction, for
-# which the building of an index waits.
-LOCK: Final = int.from_bytes(b"filters", "big")
 
-_TAKE: Final = "SELECT pg_try_advisory_lock($1)"
 _ROWS: Final = "SELECT EXISTS (SELECT FROM transactions)"
 _FILL: Final = """
     WITH batch AS (
@@ -36,9 +29,6 @@ _FILL: Final = """
     SELECT (SELECT id::text FROM batch ORDER BY id DESC LIMIT 1) AS last,
         (SELECT count(*) FROM filled) AS count
 """
-_INVALID: Final = """
-    SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)
-"""
 
 
 async def prepare_list_filters(dsn: str, _keys: Any) -> int:
@@ -48,14 +38,11 @@ async def prepare_list_filters(dsn: str, _keys: Any) -> int:
     try:
         if not await connection.fetchval(_ROWS):
             return 0
-        while not await connection.fetchval(_TAKE, LOCK):  # noqa: ASYNC110 -- another process has it
-            await asyncio.sleep(POLL_SECONDS)
+        await wait_for_turn(connection)
         filled = await _fill(connection)
-        for statement in _index_statements():
-            await _build(connection, statement)
+        await build_indexes(connection, MIGRATIONS / "0022_list_filters.sql")
         return filled
     finally:
-        # Ends the lock, too.
         await connection.close(timeout=10)
 
 
@@ -67,16 +54,3 @@ async def _fill(connection: asyncpg.Connection[asyncpg.Record]) -> int:
         assert row is not None
         filled, last = filled + row["count"], row["last"]
     return filled
-
-
-def _index_statements() -> list[str]:
-    """The statements of the migration."""
-    lines = MIGRATION.read_text("utf-8").splitlines()
-    return [line.rstrip(";") for line in lines if line.startswith("CREATE INDEX IF NOT EXISTS")]
-
-
-async def _build(connection: asyncpg.Connection[asyncpg.Record], statement: str) -> None:
-    name = statement.split()[5]
-    if await connection.fetchval(_INVALID, name):
-        await connection.execute(f"DROP INDEX CONCURRENTLY {name}")
-    await connection.execute(statement.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1))

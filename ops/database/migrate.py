@@ -42,6 +42,7 @@ from actors.primary import CannotConnectError, PrimaryConnection, connect
 from actors.sqlstates import STATEMENT_FAILURES
 from actors.vault import Vault, VaultError
 from ops.database.cardholder_sealing import seal_cardholders
+from ops.database.concurrent_indexes import prepare_compact_transactions
 from ops.database.first_commit import prepare_first_commit
 from ops.database.key_check import KeyCheckError
 from ops.database.list_filters import prepare_list_filters
@@ -89,6 +90,7 @@ Keys: TypeAlias = Callable[[], Vault]
 """Builds the vault. Called only if a step has values to seal. Raises VaultError."""
 PREPARED: Final[dict[str, Callable[[str, Keys], Awaitable[object]]]] = {
     "cardholder_clear_columns": seal_cardholders,
+    "compact_transactions": prepare_compact_transactions,
     "list_filters": prepare_list_filters,
     "object_metadata": prepare_first_commit,
 }

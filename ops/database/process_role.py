@@ -39,10 +39,12 @@ NEVER_DELETED: Final = (
     "shards",
     "stand_ins",
     "tenants",
-    "transactions",
+    "transaction_rows",
     "users",
 )
 """Tables in which rows change but are never deleted."""
+NEVER_DELETED_VIEWS: Final = ("transactions",)
+"""Views of such tables."""
 _RELATIONS: Final = """
     SELECT tablename FROM pg_tables WHERE schemaname = 'public'
     UNION ALL SELECT viewname FROM pg_views WHERE schemaname = 'public'
@@ -95,7 +97,7 @@ async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> 
         f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
     ]
     for tables, rights in (
-        (NEVER_DELETED, "DELETE"),
+        (NEVER_DELETED + NEVER_DELETED_VIEWS, "DELETE"),
         (APPEND_ONLY + APPEND_ONLY_VIEWS, "UPDATE, DELETE"),
         (READ_ONLY, "INSERT, UPDATE, DELETE"),
     ):

@@ -21,7 +21,7 @@ from loadtests.storage import stored
 CARDS: Final = 5
 DECISIONS: Final = 300
 SECONDS_MAX: Final = 240.0
-TABLES: Final = ("journal_rows", "event_rows", "transactions", "holds")
+TABLES: Final = ("journal_rows", "event_rows", "transaction_rows", "holds")
 
 
 def checkout() -> Checkout:
@@ -45,7 +45,7 @@ async def test_another_installation_is_measured_through_its_public_interfaces(tm
         assert {table: written.rows[table] / written.decisions for table in TABLES} == {
             "journal_rows": 1,
             "event_rows": 1,
-            "transactions": 1,
+            "transaction_rows": 1,
             "holds": 1,
         }
         assert 0 <= written.page_image_bytes < written.log_bytes

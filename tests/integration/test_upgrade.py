@@ -14,11 +14,12 @@ import pytest
 from actors.cards import rows as card_rows
 from actors.journal import postgres as module
 from actors.journal.commit_arguments import approval_arguments
+from engine.commands.references import reference_of_id
 from engine.decision.compact import compacted
 from engine.replies import WireAnswer
 from ops.database.migrate import FOLDER, FUNCTIONS, migrate
 from tests.support.actors.journal.backends import PostgresBackend
-from tests.support.actors.journal.cases import FIRST, spend, with_card
+from tests.support.actors.journal.cases import FIRST, reverse_sale, spend, with_card
 from tests.support.ops.release_before import ReleaseBefore, release_before
 
 SIGNATURES = (
@@ -92,6 +93,9 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
         alone = in_full if journal is old else approval_arguments
         monkeypatch.setattr(module, "approval_arguments", alone)
         await journal.commit(owner.decide(spend(number)))
+        # Of an approval that the other release wrote.
+        follow_up = reverse_sale(50 + number, reference_of_id(spend(number - 1).id))
+        await journal.commit(owner.decide(follow_up))
 
     # The release before reads the rows of both in full.
     stored = await backend.session.fetch("SELECT left(command, 1) FROM journal_rows WHERE kind = 'authorize'")
@@ -110,6 +114,10 @@ async def test_processes_of_both_releases_work_in_the_middle_of_an_upgrade(
     assert len(rows) >= 7
     holds = "SELECT count(*), sum(held_minor) = (SELECT sum(held_minor) FROM accounts) FROM transactions"
     assert tuple(await backend.session.fetchrow(holds) or ()) == (5, True)
+    reversed_ = (
+        "SELECT count(*) FROM transactions WHERE (status, reversed_minor) = ('reversed', approved_minor)"
+    )
+    assert await backend.session.fetchval(reversed_) == 3
 
 
 def in_full(*_: object) -> None:

@@ -21,13 +21,24 @@ WITH fence AS (
     INSERT INTO holds (id, account_id, card_id, authorization_id, amount_minor, state, expires_at)
     VALUES ($28, $29, $30, $31, $32, $33, $34)
 ), opened AS (
-    INSERT INTO transactions (
+    -- As commit_batch_v3 does: nulls for the values that the view transactions supplies.
+    INSERT INTO transaction_rows (
+        id, tenant_id, live, card_id, programme_id, seq, kind, status, hold_id, currency, requested_minor, approved_minor, held_minor,
+        cleared_minor, reversed_minor, decline_reason, created_at, updated_at, network_txn_id, day, remainder_minor, closed, mcc, rrn
+    ) SELECT
+        id, tenant_id, live, card_id, programme_id, seq, CASE WHEN kind <> 'purchase' OR hold_id IS NULL THEN kind END,
+        nullif(status, 'pending'), CASE WHEN kind <> 'purchase' OR hold_id <> opening_hold(id) THEN hold_id END, currency,
+        requested_minor, nullif(approved_minor, requested_minor), nullif(held_minor, requested_minor), nullif(cleared_minor, 0),
+        nullif(reversed_minor, 0), decline_reason, created_at, nullif(updated_at, created_at), network_txn_id,
+        nullif(day, (created_at AT TIME ZONE 'UTC')::date::text), nullif(remainder_minor, requested_minor), closed, mcc, rrn
+    FROM (VALUES (
+        $35::uuid, $36::uuid, $37::boolean, $38::uuid, $39::uuid, $40::uuid, $41::bigint, $42::text, $43::text, $44::uuid, $45::text,
+        $46::bigint, $47::bigint, $48::bigint, $49::bigint, $50::bigint, $51::text, $52::timestamptz, $53::timestamptz, $54::text,
+        $55::text, $56::bigint, $57::text, $58::text, $59::text
+    )) AS n (
         id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, hold_id, currency, requested_minor,
         approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason, created_at, updated_at, network_txn_id, day,
         remainder_minor, closed, mcc, rrn
-    ) VALUES (
-        $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54, $55, $56,
-        $57, $58, $59
     )
 ), published AS (
     INSERT INTO event_rows (id, tenant_id, live, type, created_at, data)

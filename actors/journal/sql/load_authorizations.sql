@@ -45,8 +45,10 @@ CROSS JOIN LATERAL (
     WHERE found.card_id = wanted.card_id AND found.id = ANY (
         CASE left(wanted.reference, 2)
             WHEN 'a:' THEN ARRAY[substr(wanted.reference, 3)::uuid]
-            WHEN 'k:' THEN ARRAY(SELECT authorization_id FROM journal
-                                 WHERE command_key = decode(substr(wanted.reference, 3), 'hex') AND actor_id = wanted.card_id)
+            -- The index has each key without its first byte.
+            WHEN 'k:' THEN ARRAY(SELECT authorization_id FROM journal_rows
+                                 WHERE substring(command_key FROM 2) = decode(substr(wanted.reference, 5), 'hex')
+                                     AND command_key = decode(substr(wanted.reference, 3), 'hex') AND actor_id = wanted.card_id)
             ELSE ARRAY(SELECT id FROM transactions named
                        WHERE named.network_txn_id = substr(wanted.reference, 3) AND named.card_id = wanted.card_id
                        ORDER BY seq DESC LIMIT $3::int)

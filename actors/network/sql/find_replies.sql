@@ -1,2 +1,4 @@
--- Replies of owners to the commands with these keys.
-SELECT command_key, reply FROM journal WHERE command_key = ANY ($1::bytea[])
+-- Replies of owners to the commands with these keys. The index has each key without its first byte.
+SELECT command_key, reply FROM journal
+WHERE substring(command_key FROM 2) = ANY (ARRAY(SELECT substring(key FROM 2) FROM unnest($1::bytea[]) AS keys (key)))
+    AND command_key = ANY ($1::bytea[])

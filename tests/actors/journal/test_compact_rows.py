@@ -18,9 +18,9 @@ JOURNAL_ROW = """
     INSERT INTO journal_rows VALUES ($1, $2, 1, $3, $4, 'authorize', $5, $6, $7, $8, $9, $10)
 """
 TRANSACTION = """
-    INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status,
-        currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, created_at,
-        updated_at, day, remainder_minor, mcc)
+    INSERT INTO transaction_rows (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind,
+        status, currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor,
+        created_at, updated_at, day, remainder_minor, mcc)
     VALUES ($1, $2, false, $3, $2, $4, $5, 'purchase', 'pending', 'EUR', 1, 0, 0, 0, 0, now(), now(), '', 0,
         '5411')
 """

@@ -27,7 +27,7 @@ HOT = (
     "accounts",
     "holds",
     "tombstones",
-    "transactions",
+    "transaction_rows",
     "ledger_entries",
     "event_rows",
     "idempotency",

@@ -120,9 +120,9 @@ async def test_cards_are_listed_by_ids(acme: Caller) -> None:
 
 
 FILLED = """
-    INSERT INTO transactions (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status,
-        currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, created_at,
-        updated_at, day, remainder_minor)
+    INSERT INTO transaction_rows (id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind,
+        status, currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor,
+        created_at, updated_at, day, remainder_minor)
     SELECT (substr(to_char(n, 'FM000000000000'), 1, 8) || '-' || substr(to_char(n, 'FM000000000000'), 9)
             || '-7000-8000-' || right(t.id::text, 8) || '0000')::uuid, t.id, false, t.id, t.id, t.id, n,
         CASE WHEN n % 5000 = 1 THEN 'refund' ELSE 'purchase' END, 'declined', 'EUR', 1, 0, 0, 0, 0,

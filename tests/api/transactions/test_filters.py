@@ -233,7 +233,7 @@ async def test_pages_cost_little_beside_a_busy_tenant(
             await connection.execute("SET statement_timeout = 0")
             await fill(connection, life, ROWS)
             await fill(connection, await life_of(busy), ROWS)
-        await running.execute("VACUUM (ANALYZE) transactions", "VACUUM (ANALYZE) journal_rows")
+        await running.execute("VACUUM (ANALYZE) transaction_rows", "VACUUM (ANALYZE) journal_rows")
         monkeypatch.setattr(pagination, "connected", explained)
         monkeypatch.setattr(filters, "connected", explained)
         rare = await acme.get(f"/v1/cards/{life.rare_card}")

@@ -22,7 +22,12 @@ from actors.vault import Vault
 from ops.database import process_role
 from ops.database.key_check import check_master_key
 from ops.database.migrate import FOLDER, MigrationError, migrate
-from ops.database.process_role import APPEND_ONLY, NEVER_DELETED
+from ops.database.process_role import (
+    APPEND_ONLY,
+    APPEND_ONLY_VIEWS,
+    NEVER_DELETED,
+    NEVER_DELETED_VIEWS,
+)
 from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.supervision.installation import Servers, database
 from tests.conftest import PostgresServer, execute
@@ -61,6 +66,13 @@ async def process(process_url: str) -> AsyncIterator[asyncpg.Connection]:
 @pytest.mark.parametrize("table", [*APPEND_ONLY, *NEVER_DELETED])
 async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, table: str) -> None:
     for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}", f"DROP TABLE {table}"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await process.execute(statement)
+
+
+@pytest.mark.parametrize("view", [*APPEND_ONLY_VIEWS, *NEVER_DELETED_VIEWS])
+async def test_rows_cannot_be_deleted_through_a_view(process: asyncpg.Connection, view: str) -> None:
+    for statement in (f"DELETE FROM {view}", f"DROP VIEW {view}"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await process.execute(statement)
 

@@ -111,20 +111,24 @@ BEGIN
         INSERT INTO holds (id, account_id, card_id, authorization_id, amount_minor, state, expires_at)
             SELECT id, account_id, card_id, authorization_id, amount_minor, state, expires_at FROM unnest(_holds);
     END IF;
-    INSERT INTO transactions (
-        id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, hold_id, currency, requested_minor,
-        approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason, created_at, updated_at, network_txn_id, day,
-        remainder_minor, closed, mcc, rrn
+    -- Nulls for the values that the view transactions supplies. The cardholder is always that of the card.
+    INSERT INTO transaction_rows (
+        id, tenant_id, live, card_id, programme_id, seq, kind, status, hold_id, currency, requested_minor, approved_minor, held_minor,
+        cleared_minor, reversed_minor, decline_reason, created_at, updated_at, network_txn_id, day, remainder_minor, closed, mcc, rrn
     ) SELECT
-        id, tenant_id, live, card_id, cardholder_id, programme_id, seq, kind, status, hold_id, currency, requested_minor,
-        approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason, created_at, updated_at, network_txn_id, day,
-        remainder_minor, closed, mcc, rrn
+        id, tenant_id, live, card_id, programme_id, seq, CASE WHEN kind <> 'purchase' OR hold_id IS NULL THEN kind END,
+        nullif(status, 'pending'), CASE WHEN kind <> 'purchase' OR hold_id <> opening_hold(id) THEN hold_id END, currency,
+        requested_minor, nullif(approved_minor, requested_minor), nullif(held_minor, requested_minor), nullif(cleared_minor, 0),
+        nullif(reversed_minor, 0), decline_reason, created_at, nullif(updated_at, created_at), network_txn_id,
+        nullif(day, (created_at AT TIME ZONE 'UTC')::date::text), nullif(remainder_minor, requested_minor), closed, mcc, rrn
     FROM unnest(_transactions);
     IF cardinality(_lapsed_holds) > 0 THEN
         UPDATE holds SET state = 'lapsed' WHERE id = ANY (_lapsed_holds) AND state = 'held';
-        UPDATE transactions t
+        UPDATE transaction_rows t
             SET status = CASE WHEN cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END, held_minor = 0, updated_at = n.lapsed_at
-            FROM unnest(_lapsed_authorizations, _lapsed_at) AS n (id, lapsed_at) WHERE t.id = n.id;
+            FROM unnest(_lapsed_holds, _lapsed_authorizations, _lapsed_at) AS n (hold_id, id, lapsed_at)
+            JOIN holds h ON h.id = n.hold_id
+            WHERE t.card_id = h.card_id AND t.id = n.id;
     END IF;
     IF cardinality(_changed_holds) > 0 THEN
         UPDATE holds h SET state = n.state, amount_minor = coalesce(n.amount_minor, h.amount_minor),
@@ -132,11 +136,18 @@ BEGIN
             FROM unnest(_changed_holds) n WHERE h.id = n.id AND h.state = 'held';
     END IF;
     IF cardinality(_changed_transactions) > 0 THEN
-        UPDATE transactions t
-            SET status = n.status, hold_id = n.hold_id, approved_minor = n.approved_minor, held_minor = n.held_minor,
-                cleared_minor = n.cleared_minor, reversed_minor = n.reversed_minor, decline_reason = n.decline_reason,
-                updated_at = n.updated_at, remainder_minor = n.remainder_minor, closed = n.closed
-            FROM unnest(_changed_transactions) n WHERE t.id = n.id;
+        UPDATE transaction_rows t
+            SET kind = CASE WHEN t.kind IS NOT NULL THEN t.kind WHEN n.hold_id IS NULL THEN 'purchase' END,
+                status = nullif(n.status, 'pending'),
+                hold_id = CASE WHEN t.kind IS NOT NULL OR n.hold_id <> opening_hold(t.id) THEN n.hold_id END,
+                approved_minor = nullif(n.approved_minor, t.requested_minor), held_minor = nullif(n.held_minor, t.requested_minor),
+                cleared_minor = nullif(n.cleared_minor, 0), reversed_minor = nullif(n.reversed_minor, 0),
+                decline_reason = n.decline_reason, updated_at = nullif(n.updated_at, t.created_at),
+                remainder_minor = nullif(n.remainder_minor, t.requested_minor), closed = n.closed
+            -- Hosts of the release before do not name the card.
+            FROM (SELECT u.*, coalesce(u.card_id, (SELECT o.card_id FROM transaction_rows o WHERE o.id = u.id)) AS owner_id
+                  FROM unnest(_changed_transactions) u) n
+            WHERE t.card_id = n.owner_id AND t.id = n.id;
     END IF;
     IF cardinality(_tombstones) > 0 THEN
         INSERT INTO tombstones (card_id, reference, recorded_at)

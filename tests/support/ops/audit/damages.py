@@ -40,7 +40,7 @@ DAMAGES: Final = [
         "replaying a card's journal gives the same counters, balance and transactions",
     ),
     (
-        "UPDATE transactions SET cleared_minor = 1",
+        "UPDATE transaction_rows SET cleared_minor = 1",
         "replaying a card's journal gives the same counters, balance and transactions",
     ),
     ("UPDATE holds SET amount_minor = amount_minor - 1", "the held balance is the sum of the open holds"),
@@ -71,10 +71,10 @@ DAMAGES: Final = [
         " CASE right(account_id::text, 2) WHEN '00' THEN '01' ELSE '00' END)::uuid",
         "a card and its account have one owner",
     ),
-    ("DELETE FROM transactions WHERE kind = 'refund'", "each first decision has its transaction"),
-    ("UPDATE transactions SET seq = seq + 1", "each first decision has its transaction"),
-    ("UPDATE transactions SET approved_minor = 1", "a transaction agrees with its decisions"),
-    ("UPDATE transactions SET decline_reason = 'card_lost'", "a transaction agrees with its decisions"),
+    ("DELETE FROM transaction_rows WHERE kind = 'refund'", "each first decision has its transaction"),
+    ("UPDATE transaction_rows SET seq = seq + 1", "each first decision has its transaction"),
+    ("UPDATE transaction_rows SET approved_minor = 1", "a transaction agrees with its decisions"),
+    ("UPDATE transaction_rows SET decline_reason = 'card_lost'", "a transaction agrees with its decisions"),
     (
         "DELETE FROM event_rows WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided with the same content",
@@ -107,12 +107,13 @@ DAMAGES: Final = [
         "each decision has one authorization.decided with the same content",
     ),
     (
-        "UPDATE transactions SET decline_reason = 'insufficient_funds' WHERE held_minor = 300",
+        "UPDATE transaction_rows SET decline_reason = 'insufficient_funds'"
+        " WHERE coalesce(held_minor, requested_minor) = 300",
         "decisions of the simulated network's own stand-in are advised",
     ),
     ("DELETE FROM holds", "each managed approval has a hold, and no other transaction has one"),
     (
-        "UPDATE transactions SET hold_id = id WHERE kind = 'refund'",
+        "UPDATE transaction_rows SET hold_id = id WHERE kind = 'refund'",
         "each managed approval has a hold, and no other transaction has one",
     ),
     (
@@ -125,7 +126,7 @@ DAMAGES: Final = [
         "a hold belongs to its transaction, and only the newest may be held or captured",
     ),
     (
-        "UPDATE transactions SET held_minor = 1",
+        "UPDATE transaction_rows SET held_minor = 1",
         "a transaction's held amount is the sum of its open holds, within its remainder",
     ),
     (
@@ -133,10 +134,13 @@ DAMAGES: Final = [
         "a transaction's held amount is the sum of its open holds, within its remainder",
     ),
     (
-        "UPDATE transactions SET reversed_minor = 1 WHERE held_minor > 0",
+        "UPDATE transaction_rows SET reversed_minor = 1 WHERE coalesce(held_minor, 1) > 0",
         "a transaction's held amount is the sum of its open holds, within its remainder",
     ),
-    ("UPDATE transactions SET cleared_minor = 1", "a transaction's posted amount is the sum of its entries"),
+    (
+        "UPDATE transaction_rows SET cleared_minor = 1",
+        "a transaction's posted amount is the sum of its entries",
+    ),
     (
         "INSERT INTO ledger_entries SELECT gen_random_uuid(), id, id, 'debit', 1, currency, id, now()"
         " FROM transactions WHERE hold_id IS NULL",
@@ -148,15 +152,15 @@ DAMAGES: Final = [
         "in gateway mode the platform posts and holds nothing",
     ),
     (
-        "UPDATE transactions SET remainder_minor = 0",
+        "UPDATE transaction_rows SET remainder_minor = 0",
         "a gateway transaction is open exactly while it has a remainder",
     ),
     (
-        "UPDATE transactions SET status = 'cleared'",
+        "UPDATE transaction_rows SET status = 'cleared'",
         "a gateway transaction is open exactly while it has a remainder",
     ),
     (
-        "UPDATE transactions SET reversed_minor = 1",
+        "UPDATE transaction_rows SET reversed_minor = 1",
         "posting instructions of a gateway transaction add up to its amounts",
     ),
     (
@@ -173,7 +177,7 @@ DAMAGES: Final = [
         "posting instructions of a gateway transaction add up to its amounts",
     ),
     (
-        "UPDATE transactions SET cleared_minor = cleared_minor + 1 WHERE kind = 'refund'",
+        "UPDATE transaction_rows SET cleared_minor = coalesce(cleared_minor, 0) + 1 WHERE kind = 'refund'",
         "a transaction's cleared amount is the sum of its presentments",
     ),
     (
@@ -186,10 +190,10 @@ DAMAGES: Final = [
         "each acquirer reference and sequence was posted once",
     ),
     (
-        "UPDATE transactions SET reversed_minor = approved_minor WHERE kind = 'refund'",
+        "UPDATE transaction_rows SET reversed_minor = requested_minor WHERE kind = 'refund'",
         "a presented refund is credited",
     ),
-    ("UPDATE transactions SET network_txn_id = 'one'", "no force post while its authorization was open"),
+    ("UPDATE transaction_rows SET network_txn_id = 'one'", "no force post while its authorization was open"),
     (
         "UPDATE card_usage SET day_count = day_count + 1",
         "counters of a card with purchases only are the approvals of its day",
