@@ -52,7 +52,7 @@ async def build_indexes(connection: asyncpg.Connection[asyncpg.Record], migratio
 
 
 def _index_statements(migration: Path) -> list[str]:
-    lines = migration.read_text("utf-8").splitlines()
+    lines = [line.strip() for line in migration.read_text("utf-8").splitlines()]
     return [
         line.rstrip(";") for line in lines if line.startswith("CREATE ") and " INDEX IF NOT EXISTS " in line
     ]

@@ -22,9 +22,14 @@
 
 SET LOCAL lock_timeout = '500ms';
 
-CREATE UNIQUE INDEX IF NOT EXISTS transactions_key ON transactions (tenant_id, live, id);
-CREATE INDEX IF NOT EXISTS transactions_of_reference ON transactions (hashtextextended(rrn, uuid_hash_extended(tenant_id, live::int))) WHERE rrn IS NOT NULL;
-CREATE UNIQUE INDEX IF NOT EXISTS journal_command ON journal_rows (substring(command_key FROM 2));
+DO $$ BEGIN
+    -- Of an index that exists, the statement would still lock the table: commits would wait, in another order than this file locks.
+    IF to_regclass('journal_command') IS NULL THEN
+        CREATE UNIQUE INDEX IF NOT EXISTS transactions_key ON transactions (tenant_id, live, id);
+        CREATE INDEX IF NOT EXISTS transactions_of_reference ON transactions (hashtextextended(rrn, uuid_hash_extended(tenant_id, live::int))) WHERE rrn IS NOT NULL;
+        CREATE UNIQUE INDEX IF NOT EXISTS journal_command ON journal_rows (substring(command_key FROM 2));
+    END IF;
+END $$;
 
 -- Commits wait behind this lock, and it waits behind every reader. Beside a long one (export, audit, dump) the migration gives up after
 -- half a second and is repeated.

@@ -2,6 +2,8 @@
 -- would scan whole tables.
 
 SET LOCAL lock_timeout = '500ms';
+-- In the order of commits, which therefore wait for this file and not in a circle with it.
+LOCK TABLE journal_rows, transaction_rows IN ACCESS EXCLUSIVE MODE;
 
 ALTER TABLE transaction_rows DROP CONSTRAINT transactions_pkey;
 ALTER TABLE transaction_rows ADD CONSTRAINT transactions_pkey PRIMARY KEY USING INDEX transactions_key;
