@@ -119,9 +119,8 @@ def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
     [(account_id, account)] = rows.accounts.items()
     [transaction] = rows.transactions
     version_before = rows.accounts_before[account_id]
-    if not version_before or transaction.mcc is None:
-        # A new account has no row yet; a trigger of ``transactions`` reads the journal where the code is
-        # missing.
+    if not version_before:
+        # A new account has no row yet.
         return None
     return [
         *(host, shard, epoch),

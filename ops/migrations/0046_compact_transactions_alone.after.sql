@@ -10,6 +10,10 @@ ALTER TABLE transaction_rows ADD CONSTRAINT transactions_pkey PRIMARY KEY USING 
 DROP INDEX transactions_of_tenant, transactions_of_rrn, journal_command_key;
 ALTER INDEX journal_command RENAME TO journal_command_key;
 
+-- Only processes of release 0.1.0 wrote transactions without these columns; each statement of a commit paid for the condition.
+DROP TRIGGER transaction_search_columns ON transaction_rows;
+DROP FUNCTION transaction_search_columns;
+
 -- As event_data(uuid, text), with the key of the transaction.
 CREATE FUNCTION event_data(_event_id uuid, _type text, _tenant_id uuid, _live boolean)
 RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
