@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import selectors
-import signal
 import sys
 import time
 from pathlib import Path
@@ -31,6 +30,7 @@ from loadtests.harness.footprint import Footprint, footprint
 from loadtests.harness.machine import fsync_ms, machine, niceness
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import measure
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.harness.systems import OURS
 from loadtests.reports.page import page
 from loadtests.reports.planning import planning
@@ -74,10 +74,6 @@ async def run(
     options: argparse.Namespace, workloads: list[Workload], folder: Path, checkout: Checkout | None = None
 ) -> BenchReport:
     """Measure ``workloads``, first with the near database, then with the far one."""
-    measuring = asyncio.current_task()
-    assert measuring is not None, "called as a task"
-    # SIGTERM must stop all child processes too; Ctrl-C already does.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     report = BenchReport(
         machine=machine(),
         database={},
@@ -223,15 +219,12 @@ def _measured(options: argparse.Namespace, workloads: list[Workload], commit: Co
     """The report of a run in a temporary folder."""
     # select() takes microseconds where epoll takes milliseconds: an open loop keeps its schedule.
     loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
-    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+    with stoppable("bench"), TemporaryDirectory(prefix="stanchion-bench-") as folder:
         try:
             checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
-                return runner.run(run(options, workloads, Path(folder), checkout))
+            return run_until_stopped(run(options, workloads, Path(folder), checkout), loop_factory)
         except CheckoutError as wrong:
             raise SystemExit(f"bench: {wrong}") from None
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise SystemExit("bench: interrupted; everything it had started is stopped") from None
 
 
 def _say(text: str) -> None:

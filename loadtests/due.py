@@ -29,6 +29,7 @@ from loadtests.harness.children import ChildError
 from loadtests.harness.machine import machine
 from loadtests.harness.metrics import scrape
 from loadtests.harness.servers import BenchServers, ServerPlan
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.options import count
 
 CARDS: Final = 500
@@ -182,13 +183,11 @@ def main() -> None:
     parser.add_argument("--cards", type=count, default=CARDS, help="over which they are spread [%(default)s]")
     options = parser.parse_args()
     about = machine()
-    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+    with stoppable("due"), TemporaryDirectory(prefix="stanchion-bench-") as folder:
         try:
-            found = asyncio.run(run(options, Path(folder)))
+            found = run_until_stopped(run(options, Path(folder)))
         except (ChildError, HttpError) as failure:
             raise SystemExit(f"due: {failure}") from None
-        except KeyboardInterrupt:
-            raise SystemExit("due: interrupted; everything it had started is stopped") from None
     print("\n".join(f"- {name}: {value}" for name, value in about.items()) + "\n")
     print(text(found))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 import time
 from array import array
@@ -30,6 +29,7 @@ from loadtests.harness.metrics import Scrape, scrape
 from loadtests.harness.processes import CpuMeter, cpu_seconds, machine_cpu_seconds, tree
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import table_bytes
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.options import count, positive
 from loadtests.reports.endured import Endured, Period
 from loadtests.reports.publish import NoMarksError, check_marks, insert_found
@@ -131,10 +131,6 @@ def lag_ms(before: Scrape, after: Scrape) -> float:
 
 async def run(options: argparse.Namespace, folder: Path) -> Endured:
     """Start an installation and observe it. Raises ChildError or HttpError."""
-    running = asyncio.current_task()
-    assert running is not None, "called as a task"
-    # SIGTERM must stop all child processes too; Ctrl-C already does.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     conditions, sync = machine(), fsync_ms(folder)
     async with BenchServers(folder, ServerPlan(cards=options.cards, rival_processes=0)) as servers:
         load = LifeLoad([servers.edge], servers.cards, connections=CONNECTIONS, in_flight=options.in_flight)
@@ -190,14 +186,12 @@ def main() -> None:
     try:
         if options.into is not None:
             check_marks(options.into, SECTIONS)
-        with TemporaryDirectory(prefix="stanchion-endurance-") as temporary:
+        with stoppable("endurance"), TemporaryDirectory(prefix="stanchion-endurance-") as temporary:
             folder = options.folder or Path(temporary)
             folder.mkdir(parents=True, exist_ok=True)
-            endured = asyncio.run(run(options, folder))
+            endured = run_until_stopped(run(options, folder))
     except (NoMarksError, ChildError, HttpError) as failure:
         raise SystemExit(f"endurance: {one_line(failure)}") from None
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise SystemExit("endurance: interrupted; everything it had started is stopped") from None
     print(endured.text())
     if options.into is not None:
         insert_found(options.into, {"endurance": endured.text()})

@@ -26,6 +26,7 @@ from loadtests.generators.wire import WireLoad
 from loadtests.harness.children import ChildError, Helper
 from loadtests.harness.machine import machine
 from loadtests.harness.servers import BenchServers, ServerPlan
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.lists import two_tenants
 from loadtests.options import count, positive
 
@@ -194,10 +195,10 @@ def main(arguments: list[str]) -> int:
     conditions = machine()
     load = conditions["load average before"]
     try:
-        with TemporaryDirectory(prefix="stanchion-fairness-") as temporary:
+        with stoppable("fairness"), TemporaryDirectory(prefix="stanchion-fairness-") as temporary:
             folder = options.folder or Path(temporary)
             folder.mkdir(parents=True, exist_ok=True)
-            alone, beside, answers = asyncio.run(run(folder, options))
+            alone, beside, answers = run_until_stopped(run(folder, options))
     except (ChildError, HttpError) as failure:
         print(f"loadtests.fairness: {failure}", file=sys.stderr)
         return 1

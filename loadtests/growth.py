@@ -10,9 +10,7 @@ timed. It is not a test.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
-import signal
 import socket
 import sys
 import time
@@ -35,6 +33,7 @@ from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import resident_bytes
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import measure
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.holds import holds_series
 from loadtests.options import count, positive
 from loadtests.relived import relived_series
@@ -231,9 +230,6 @@ async def _left(publisher: Helper) -> int:
 
 async def run(options: argparse.Namespace, folder: Path) -> Grown:
     """Measure the series that ``options`` name."""
-    growing = asyncio.current_task()
-    assert growing is not None, "called as a task"
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, growing.cancel)
     wanted = [name for name in options.only.split(",") if name]
     grown = Grown(machine=machine(), fsync_ms=fsync_ms(folder), seconds=options.seconds)
     began = time.monotonic()
@@ -314,11 +310,8 @@ def main() -> None:
             check_marks(options.into, ("growth", *(f"growth-{name}" for name in SERIES)))
         except NoMarksError as wrong:
             raise SystemExit(f"growth: {wrong}") from None
-    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
-        try:
-            grown = asyncio.run(run(options, Path(folder)))
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise SystemExit("growth: interrupted; everything it had started is stopped") from None
+    with stoppable("growth"), TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        grown = run_until_stopped(run(options, Path(folder)))
     print(f"\n{grown.text()}")
     files = write(options.report, "growth", grown.text(), grown.json(), grown.page())
     _say(f"Written: {', '.join(map(str, files))}")

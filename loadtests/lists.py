@@ -23,6 +23,7 @@ from loadtests.figures import percentile
 from loadtests.generators.http import Api, HttpError
 from loadtests.harness.children import ChildError
 from loadtests.harness.servers import BenchServers, ServerPlan
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.options import count
 
 ROWS: Final = 1_500_000
@@ -131,8 +132,8 @@ def main(arguments: list[str]) -> int:
     )
     rows = parser.parse_args(arguments).rows
     try:
-        with TemporaryDirectory(prefix="stanchion-lists-") as folder:
-            quiet, beside, answers = asyncio.run(run(Path(folder), rows))
+        with stoppable("lists"), TemporaryDirectory(prefix="stanchion-lists-") as folder:
+            quiet, beside, answers = run_until_stopped(run(Path(folder), rows))
     except (ChildError, HttpError) as failure:
         print(f"loadtests.lists: {failure}", file=sys.stderr)
         return 1

@@ -23,6 +23,7 @@ from loadtests.generators.rest import issue_cards
 from loadtests.generators.workload import Card
 from loadtests.harness.children import ChildError, Helper, Installation
 from loadtests.harness.front import ray_address
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.users.plan import LoadPlan, write_plan
 
 ROOT: Final = Path(__file__).parents[1]
@@ -125,13 +126,11 @@ def main() -> None:
     """Entry point of the command."""
     ours, options = arguments()
     ours.report.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="stanchion-load-") as folder:
+    with stoppable("load"), TemporaryDirectory(prefix="stanchion-load-") as folder:
         try:
-            status = asyncio.run(load(ours.cards, ours.report, options, Path(folder)))
+            status = run_until_stopped(load(ours.cards, ours.report, options, Path(folder)))
         except (ChildError, HttpError) as failure:
             raise SystemExit(f"load: {failure}") from None
-        except KeyboardInterrupt:
-            raise SystemExit("load: interrupted; everything it had started is stopped") from None
     _say(f"The figures are in {ours.report}.")
     raise SystemExit(status)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from loadtests.harness.children import ChildError, Helper, one_line
 from loadtests.harness.front import Front
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import TableBytes, growth
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.harness.systems import OURS, System
 from loadtests.options import count
 from loadtests.reports.publish import NoMarksError, check_marks, insert_found
@@ -62,10 +62,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 async def run(options: argparse.Namespace, folder: Path, checkout: Checkout | None) -> list[Stored]:
     """Measure the present code, and the earlier commit if there is one. Raises ChildError or HttpError."""
-    measuring = asyncio.current_task()
-    assert measuring is not None, "called as a task"
-    # SIGTERM must stop all child processes too; Ctrl-C already does.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     plan = ServerPlan(cards=options.cards)
     async with BenchServers(folder, plan, checkout=checkout) as servers:
         found = [await stored(OURS, servers, servers.ours, options.decisions)]
@@ -129,13 +125,11 @@ def main() -> None:
         if options.into is not None:
             check_marks(options.into, SECTIONS)
         commit = None if options.against is None else find_commit(options.against)
-        with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        with stoppable("storage"), TemporaryDirectory(prefix="stanchion-bench-") as folder:
             checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
-            found = asyncio.run(run(options, Path(folder), checkout))
+            found = run_until_stopped(run(options, Path(folder), checkout))
     except (NoMarksError, CheckoutError, ChildError, HttpError) as failure:
         raise SystemExit(f"storage: {one_line(failure)}") from None
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise SystemExit("storage: interrupted; everything it had started is stopped") from None
     print(text(found))
     if options.into is not None:
         day = time.strftime("%Y-%m-%d", time.gmtime())

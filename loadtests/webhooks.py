@@ -27,6 +27,7 @@ from loadtests.harness.machine import machine
 from loadtests.harness.processes import CpuMeter, cpu_seconds, machine_cpu_seconds
 from loadtests.harness.receivers import Arrivals, Receivers, make_trust
 from loadtests.harness.servers import BenchServers, ServerPlan
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.options import count, positive
 
 HEALTHY: Final = 8
@@ -251,13 +252,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here, too")
     options = parser.parse_args()
     about = machine()
-    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+    with stoppable("webhooks"), TemporaryDirectory(prefix="stanchion-bench-") as folder:
         try:
-            phases = asyncio.run(run(options, Path(folder)))
+            phases = run_until_stopped(run(options, Path(folder)))
         except (ChildError, HttpError) as failure:
             raise SystemExit(f"webhooks: {failure}") from None
-        except KeyboardInterrupt:
-            raise SystemExit("webhooks: interrupted; everything it had started is stopped") from None
     print("\n".join(f"- {name}: {value}" for name, value in about.items()) + "\n")
     print(text(phases))
     if options.json is not None:

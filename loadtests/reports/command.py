@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Coroutine, Sequence
@@ -11,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from loadtests.harness.children import ChildError
+from loadtests.harness.stopping import run_until_stopped, stoppable
 from loadtests.reports.publish import NoMarksError, check_marks, insert
 from stanchion.errors import StanchionError
 
@@ -32,8 +32,8 @@ def measure(name: str, options: ArgumentParser, arguments: Sequence[str], run: R
     try:
         if given.into is not None:
             check_marks(given.into, [name])
-        with TemporaryDirectory(prefix=f"stanchion-{name}-") as folder:
-            report, faults = asyncio.run(run(Path(folder), given))
+        with stoppable(name), TemporaryDirectory(prefix=f"stanchion-{name}-") as folder:
+            report, faults = run_until_stopped(run(Path(folder), given))
     except (ChildError, StanchionError, NoMarksError) as failure:
         print(f"loadtests.{name}: {failure}", file=sys.stderr)
         return 1
