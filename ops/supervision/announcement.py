@@ -12,8 +12,8 @@ from ops.database.clients import ClientCredentials
 from ops.supervision.installation import RUN_FILE
 
 
-class ListenAddresses(Protocol):
-    """The addresses on which a started installation listens."""
+class Addresses(Protocol):
+    """The addresses on which a started installation listens (``actors.cluster.listen_addresses``)."""
 
     @property
     def base_url(self) -> str: ...
@@ -27,9 +27,7 @@ class ListenAddresses(Protocol):
     def metrics_url(self) -> str: ...
 
 
-def run_record(
-    settings: Settings, addresses: ListenAddresses, clients: list[ClientCredentials]
-) -> dict[str, Any]:
+def run_record(settings: Settings, addresses: Addresses, clients: list[ClientCredentials]) -> dict[str, Any]:
     """The content of ``run.json``."""
     return {
         "base_url": addresses.base_url,
@@ -41,9 +39,7 @@ def run_record(
     }
 
 
-def greeting(
-    addresses: ListenAddresses, clients: list[ClientCredentials], var_dir: Path, sign_in: str
-) -> str:
+def greeting(addresses: Addresses, clients: list[ClientCredentials], var_dir: Path, sign_in: str) -> str:
     """The addresses, the link into the console, and the commands of a first API request to paste."""
     admin = next(client for client in clients if (client.mode, client.role) == ("test", "admin"))
     base_url = addresses.base_url
@@ -69,7 +65,7 @@ Ctrl-C stops everything; the data stay in {var_dir}.
 """
 
 
-def _wire(addresses: ListenAddresses) -> str:
+def _wire(addresses: Addresses) -> str:
     """The address for messages, or the command that lists the links where none listens."""
     if not addresses.iso8583_port:
         return "no link listens: stanchion links"

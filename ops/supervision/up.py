@@ -35,7 +35,7 @@ from ops.database.operator_acts import operator_of
 from ops.database.users import LOCAL_OWNER, sign_in_link
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.passwords import write_private
-from ops.supervision.announcement import ListenAddresses, greeting, run_record
+from ops.supervision.announcement import Addresses, greeting, run_record
 from ops.supervision.control import ControlServer
 from ops.supervision.errors import UpError
 from ops.supervision.installation import RUN_FILE, Servers, locked
@@ -60,7 +60,7 @@ class ProcessGroup(Protocol):
     safe after an interrupted ``join`` or ``start``."""
 
     async def join(self) -> None: ...
-    async def start(self) -> ListenAddresses: ...
+    async def start(self) -> Addresses: ...
     async def stop(self) -> None: ...
     async def wait_failed(self) -> str: ...
     async def restart(self, report: Callable[[str], None]) -> None: ...
@@ -159,7 +159,7 @@ async def _serve(
         await _stop_in_time(processes)
 
 
-async def _sign_in_link(settings: Settings, vault: Vault, addresses: ListenAddresses) -> str:
+async def _sign_in_link(settings: Settings, vault: Vault, addresses: Addresses) -> str:
     """The address of a link that signs the local owner in, once."""
     link = await sign_in_link(
         settings.database_dsn, vault, LOCAL_EMAIL, operator_of(settings), create=LOCAL_OWNER

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, Protocol
-
-import structlog
+from typing import Final, Protocol
 
 from actors.network.edge_counts import EdgeCounts
 from actors.network.links.entry import LinkEntry
 from actors.network.links.mac import MacCheck, has_mac, without_mac
+from actors.network.links.refusing import Reason, note_refusal
 from engine.iso8583.message import Message
 from engine.iso8583.respond import DEADLINE_EXCEEDED, KEY_CHANGE, SECURITY_VIOLATION
 
-Reason = Literal["mac", "sign_on", "signed_off"]
-
-_log = structlog.get_logger(__name__)
 _NETWORK_MANAGEMENT: Final = "8"
 
 
@@ -61,8 +57,7 @@ class Guard:
         return message
 
     def _refuse(self, reason: Reason, message: Message, response_code: str) -> str:
-        self._counts.count_screened(reason)
-        _log.warning("link_message_refused", link=self._entry.name, reason=reason, mti=message.mti)
+        note_refusal(self._entry, self._counts, reason, message)
         return response_code
 
 

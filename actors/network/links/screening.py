@@ -6,24 +6,18 @@ not send it again.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
-import structlog
 
 from actors.network.edge_counts import EdgeCounts
 from actors.network.exchange import MessageCommand
 from actors.network.links.entry import LinkEntry
+from actors.network.links.refusing import Reason, note_refusal
 from engine.commands import Present
 from engine.iso8583.content import Content, ReversalNotice
 from engine.iso8583.elements import read_original_elements
 from engine.iso8583.message import Message
 from engine.iso8583.message_class import message_class
 from engine.iso8583.respond import NOT_PERMITTED, NOT_SERVED
-
-Reason = Literal["message_class", "institution", "iin"]
-
-_log = structlog.get_logger(__name__)
 
 
 class Screening:
@@ -66,12 +60,5 @@ class Screening:
         return any((each.lstrip("0") or "0") not in accepted for each in named)
 
     def _refuse(self, reason: Reason, message: Message, response_code: str) -> str:
-        self._counts.count_screened(reason)
-        _log.warning(
-            "link_message_refused",
-            link=self._entry.name,
-            reason=reason,
-            mti=message.mti,
-            acquirer_id=message.fields.get(32),
-        )
+        note_refusal(self._entry, self._counts, reason, message)
         return response_code

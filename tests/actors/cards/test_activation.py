@@ -76,17 +76,6 @@ def test_first_need_of_a_command_with_loaded_state() -> None:
     assert active.need(change_programme(1)) is None
 
 
-def test_repeated_need_is_read_once() -> None:
-    wanted, more = Wanted(), Wanted()
-    for need in (Need("card", "b"), Need("card", "a"), Need("card", "b"), Need("programme", "p")):
-        wanted.add(need)
-    more.add(Need("account", "x"))
-    wanted.add_all(more)
-    assert wanted.ids() == ["b", "a", "x", "p"]
-    assert Need("card", "a") in wanted
-    assert Need("account", "a") not in wanted
-
-
 def test_newest_snapshot_is_kept() -> None:
     active = activation()
     for seq in (2, 1, 3, 2):
