@@ -79,7 +79,7 @@ def _opened(context: WriteContext, effect: AuthorizationOpened) -> None:
 def _updated(context: WriteContext, effect: AuthorizationUpdated) -> None:
     original = context.original
     assert original is not None, "only a follow-up changes an authorization"
-    changed = changed_transaction_row(effect, original, context.now_ms)
+    changed = changed_transaction_row(effect, original, context.card, context.now_ms)
     context.rows.changed_transactions[original.id] = changed
 
 

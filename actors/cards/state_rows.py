@@ -96,17 +96,17 @@ def transaction_row(
 
 
 def changed_transaction_row(
-    effect: AuthorizationUpdated, original: Authorization, now_ms: int
+    effect: AuthorizationUpdated, original: Authorization, card: Card, now_ms: int
 ) -> TransactionRow:
-    """The change of the transaction of ``original``, at ``now_ms``.
+    """The change of the transaction of ``original`` on ``card``, at ``now_ms``.
 
-    The update reads ``id``, ``card_id`` and the columns that can change; the others are ``None``.
+    The update reads the primary key and the columns that can change; the others are ``None``.
     """
     return TransactionRow(
         original.id,
+        card.tenant_id,
+        card.live,
         None,
-        None,
-        original.card_id,
         None,
         None,
         None,

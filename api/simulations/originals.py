@@ -28,7 +28,7 @@ _FIND: Final = """
                 ELSE 0 END AS held_minor
     FROM simulations s
     JOIN cards c ON c.id = s.card_id
-    LEFT JOIN transactions t ON t.card_id = s.card_id AND t.id = s.authorization_id
+    LEFT JOIN transactions t ON t.tenant_id = s.tenant_id AND t.live = false AND t.id = s.authorization_id
     LEFT JOIN holds h ON h.id = t.hold_id
     LEFT JOIN clearing_schedule b ON b.simulation_id = s.id
     WHERE s.id = $1::uuid AND s.tenant_id = $2

@@ -27,7 +27,7 @@ SELECT: Final = f"""
                    WHERE j.actor_id = t.card_id AND j.seq = t.seq)
            END AS decline_detail
     FROM (SELECT *, false AS live FROM simulations) r
-    LEFT JOIN transactions t ON t.card_id = r.card_id AND t.id = r.authorization_id
+    LEFT JOIN transactions t ON t.tenant_id = r.tenant_id AND t.live = r.live AND t.id = r.authorization_id
     LEFT JOIN LATERAL (
         SELECT j.decision::json AS decision FROM journal j
         WHERE r.operation = 'increment' AND j.authorization_id = r.authorization_id AND j.kind = 'increment'

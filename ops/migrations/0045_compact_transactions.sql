@@ -19,6 +19,8 @@
 --   transactions_of_reference  transactions_of_rrn: eight bytes of a hash instead of tenant, mode and number
 --   journal_command            journal_command_key: keys have sixteen bytes, which take the room of twenty-four, and fifteen take sixteen.
 --                              The first byte can be left out: that of an id is the time's, and a digest is long enough without it.
+--   holds_of_account, holds_expiring    holds_open and holds_due: their conditions allow queries by account, and by expiry, and no others.
+--                              A plan that was made while few holds were open looked for one hold by its id among all open ones.
 
 SET LOCAL lock_timeout = '500ms';
 
@@ -27,6 +29,8 @@ DO $$ BEGIN
     IF to_regclass('journal_command') IS NULL THEN
         CREATE UNIQUE INDEX IF NOT EXISTS transactions_key ON transactions (tenant_id, live, id);
         CREATE INDEX IF NOT EXISTS transactions_of_reference ON transactions (hashtextextended(rrn, uuid_hash_extended(tenant_id, live::int))) WHERE rrn IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS holds_of_account ON holds (account_id) WHERE state = 'held' AND account_id IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS holds_expiring ON holds (expires_at) WHERE state = 'held' AND expires_at IS NOT NULL;
         CREATE UNIQUE INDEX IF NOT EXISTS journal_command ON journal_rows (substring(command_key FROM 2));
     END IF;
 END $$;

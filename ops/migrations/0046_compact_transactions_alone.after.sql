@@ -3,11 +3,11 @@
 
 SET LOCAL lock_timeout = '500ms';
 -- In the order of commits, which therefore wait for this file and not in a circle with it.
-LOCK TABLE journal_rows, transaction_rows IN ACCESS EXCLUSIVE MODE;
+LOCK TABLE journal_rows, holds, transaction_rows IN ACCESS EXCLUSIVE MODE;
 
 ALTER TABLE transaction_rows DROP CONSTRAINT transactions_pkey;
 ALTER TABLE transaction_rows ADD CONSTRAINT transactions_pkey PRIMARY KEY USING INDEX transactions_key;
-DROP INDEX transactions_of_tenant, transactions_of_rrn, journal_command_key;
+DROP INDEX transactions_of_tenant, transactions_of_rrn, journal_command_key, holds_open, holds_due;
 ALTER INDEX journal_command RENAME TO journal_command_key;
 
 -- Only processes of release 0.1.0 wrote transactions without these columns; each statement of a commit paid for the condition.

@@ -33,5 +33,9 @@ SELECT o.subject::text, t.id::text AS authorization_id, t.created_at AS at_ms, t
                WHERE n.authorization_id = t.id
                    AND (n.kind = 'increment' OR n.kind = 'advise' AND n.decision::jsonb ? 'counted_minor')) i), '[]') AS increments
 FROM cards_of o
-JOIN transactions t ON t.card_id = o.card_id AND t.updated_at > o.since AND t.kind IN ('purchase', 'force_post')
+CROSS JOIN LATERAL (
+    -- Without OFFSET, a plan that was made while the table was small would read it whole.
+    SELECT * FROM transactions
+    WHERE card_id = o.card_id AND updated_at > o.since AND kind IN ('purchase', 'force_post') OFFSET 0
+) t
 JOIN journal_rows j ON j.actor_id = t.card_id AND j.seq = t.seq

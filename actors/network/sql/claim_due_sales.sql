@@ -11,7 +11,7 @@ WITH due AS (
            coalesce(h.state = 'lapsed' OR (h.state = 'held' AND h.expires_at <= now()), false) AS lapsed
     FROM due
     JOIN simulations s ON s.id = due.simulation_id
-    LEFT JOIN transactions t ON t.card_id = s.card_id AND t.id = s.authorization_id
+    LEFT JOIN transactions t ON t.tenant_id = s.tenant_id AND t.live = false AND t.id = s.authorization_id
     LEFT JOIN holds h ON h.id = t.hold_id
 ), claimed AS (
     UPDATE clearing_schedule sale

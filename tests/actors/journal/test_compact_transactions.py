@@ -63,13 +63,14 @@ def some(chance: random.Random, number: int) -> TransactionRow:
 
 
 def change_of(row: TransactionRow, to: TransactionRow, *, named: bool) -> TransactionRow:
-    """The change of ``row`` to the values of ``to``, as owners write it. ``named``: with its card, which the
-    release before did not name."""
-    kept: dict[str, Any] = dict.fromkeys(
-        ("tenant_id", "live", "cardholder_id", "programme_id", "seq", "kind", "currency")
+    """The change of ``row`` to the values of ``to``, as owners write it. ``named``: with tenant and mode,
+    which the release before did not name."""
+    kept: dict[str, Any] = dict.fromkeys(("card_id", "cardholder_id", "programme_id", "seq", "kind"))
+    kept |= dict.fromkeys(
+        ("currency", "requested_minor", "created_at", "network_txn_id", "day", "mcc", "rrn")
     )
-    kept |= dict.fromkeys(("requested_minor", "created_at", "network_txn_id", "day", "mcc", "rrn"))
-    return to._replace(**kept, id=row.id, card_id=row.card_id if named else None)
+    kept |= {"tenant_id": row.tenant_id, "live": row.live} if named else dict.fromkeys(("tenant_id", "live"))
+    return to._replace(**kept, id=row.id)
 
 
 def holds_of(rows: list[TransactionRow]) -> list[HoldRow]:

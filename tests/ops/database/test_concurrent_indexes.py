@@ -11,7 +11,10 @@ from tests.support.ops.earlier_database import ROWS, database_of
 
 LAST_BEFORE = 44
 """The number of the migration before ``compact_transactions``."""
-NEW = ("transactions_key", "transactions_of_reference", "journal_command")
+NEW = (
+    *("transactions_key", "transactions_of_reference", "holds_of_account", "holds_expiring"),
+    "journal_command",
+)
 VALID = """
     SELECT c.relname, c.oid::int FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indisvalid AND c.relname = ANY ($1)
@@ -21,7 +24,7 @@ JOURNALED = """
     SELECT actor_id, seq + 100, epoch, sha256(command_key), fingerprint, kind, command, inputs, decision,
         reply, recorded_at, authorization_id FROM journal_rows
 """
-OLD = ("transactions_of_tenant", "transactions_of_rrn")
+OLD = ("transactions_of_tenant", "transactions_of_rrn", "holds_open", "holds_due")
 
 
 async def test_indexes_are_built_once_and_an_interrupted_one_again(database_url: str, tmp_path: Path) -> None:

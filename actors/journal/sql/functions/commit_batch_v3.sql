@@ -127,8 +127,8 @@ BEGIN
         UPDATE transaction_rows t
             SET status = CASE WHEN cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END, held_minor = 0, updated_at = n.lapsed_at
             FROM unnest(_lapsed_holds, _lapsed_authorizations, _lapsed_at) AS n (hold_id, id, lapsed_at)
-            JOIN holds h ON h.id = n.hold_id
-            WHERE t.card_id = h.card_id AND t.id = n.id;
+            JOIN holds h ON h.id = n.hold_id JOIN cards c ON c.id = h.card_id
+            WHERE t.tenant_id = c.tenant_id AND t.live = c.live AND t.id = n.id;
     END IF;
     IF cardinality(_changed_holds) > 0 THEN
         UPDATE holds h SET state = n.state, amount_minor = coalesce(n.amount_minor, h.amount_minor),
@@ -144,10 +144,11 @@ BEGIN
                 cleared_minor = nullif(n.cleared_minor, 0), reversed_minor = nullif(n.reversed_minor, 0),
                 decline_reason = n.decline_reason, updated_at = nullif(n.updated_at, t.created_at),
                 remainder_minor = nullif(n.remainder_minor, t.requested_minor), closed = n.closed
-            -- Hosts of the release before do not name the card.
-            FROM (SELECT u.*, coalesce(u.card_id, (SELECT o.card_id FROM transaction_rows o WHERE o.id = u.id)) AS owner_id
+            -- Hosts of the release before name neither tenant nor mode.
+            FROM (SELECT u.*, coalesce(u.tenant_id, (SELECT o.tenant_id FROM transaction_rows o WHERE o.id = u.id)) AS owner_id,
+                      coalesce(u.live, (SELECT o.live FROM transaction_rows o WHERE o.id = u.id)) AS mode
                   FROM unnest(_changed_transactions) u) n
-            WHERE t.card_id = n.owner_id AND t.id = n.id;
+            WHERE t.tenant_id = n.owner_id AND t.live = n.mode AND t.id = n.id;
     END IF;
     IF cardinality(_tombstones) > 0 THEN
         INSERT INTO tombstones (card_id, reference, recorded_at)
