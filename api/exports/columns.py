@@ -51,7 +51,7 @@ COLUMNS: Final[dict[ExportKind, dict[str, str]]] = {
             WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END""",
         "programme_id": "r.programme_id::text",
         "card_id": "r.card_id::text",
-        "cardholder_id": "r.cardholder_id::text",
+        "cardholder_id": "c.cardholder_id::text",
         "currency": "r.currency",
         "requested_amount": _amount("r.requested_minor"),
         "approved_amount": _amount("r.approved_minor"),

@@ -43,7 +43,7 @@ _HOLD_OF_COMMAND: Final = (
     f"encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # {int(Derived.HOLD)}), 'hex')::uuid"
 )
 SELECT: Final = f"""
-    SELECT r.id::text, r.card_id::text, r.cardholder_id::text, r.programme_id::text, r.kind,
+    SELECT r.id::text, r.card_id::text, c.cardholder_id::text, r.programme_id::text, r.kind,
            {STATUS} AS status, r.hold_id::text, r.currency, r.requested_minor, r.approved_minor,
            CASE WHEN {_OVERDUE} THEN 0 ELSE r.held_minor END AS held_minor, r.cleared_minor, r.reversed_minor,
            r.created_at, CASE WHEN {_OVERDUE} THEN h.expires_at ELSE r.updated_at END AS updated_at, {COLUMN},

@@ -14,7 +14,8 @@ T = TypeVar("T")
 @contextmanager
 def stoppable(name: str) -> Iterator[None]:
     """Ends the process with one line of the command ``name`` when Ctrl-C or SIGTERM has stopped the work
-    inside. SIGTERM does so only within ``run_until_stopped``."""
+    inside. SIGTERM does so only within ``run_until_stopped``, and so does Ctrl-C where a shell has started
+    the process to ignore it."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -24,14 +25,15 @@ def stoppable(name: str) -> Iterator[None]:
 def run_until_stopped(
     measuring: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> T:
-    """The result of ``measuring``. SIGTERM cancels it, as Ctrl-C does, so it can stop what it has started.
-    Raises CancelledError then."""
+    """The result of ``measuring``. SIGTERM and Ctrl-C cancel it, so it can stop what it has started. Raises
+    CancelledError then."""
 
-    async def cancelled_by_sigterm() -> T:
+    async def cancelled_by_signals() -> T:
         task = asyncio.current_task()
         assert task is not None, "called as a task"
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await measuring
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(cancelled_by_sigterm())
+        return runner.run(cancelled_by_signals())
