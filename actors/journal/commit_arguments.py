@@ -25,6 +25,7 @@ from actors.journal.rows import (
     UsageRow,
 )
 from engine.authorization.compact_events import PAIR
+from engine.ids import Derived, derive
 
 T = TypeVar("T")
 
@@ -38,8 +39,6 @@ IN_APPROVAL: Final = frozenset(
 RARE: Final = frozenset(("acts", "replacements", "rules", "rule_matches", "configurations"))
 """Attributes of ``Rows`` that ``commit_rare_rows.sql`` writes; of configurations only those that are not
 known to be durable."""
-EVENT_VALUES: Final = 6
-"""Fields of an event without ``txid``, which the database fills."""
 _NOT_IN_APPROVAL: Final = tuple(sorted(set(vars(Rows())) - IN_APPROVAL - RARE))
 _rows_not_in_approval: Final = attrgetter(*_NOT_IN_APPROVAL)
 
@@ -104,34 +103,57 @@ def commit_arguments(host: str, rows: Rows) -> CommitArguments:
 
 
 def approval_arguments(host: str, rows: Rows) -> list[Any] | None:
-    """The parameters of ``commit_approval.sql``; ``None`` if ``rows`` are not those of one approval with a
-    new hold and the row of two events. The caller knows that there are no ``RARE`` rows."""
-    if (
-        len(rows.journal) != 1
-        or len(rows.holds) != 1
-        or [event.type for event in rows.events] != [PAIR]
-        or not len(rows.shards) == len(rows.usage) == len(rows.accounts) == len(rows.transactions) == 1
-        or any(_rows_not_in_approval(rows))
-    ):
+    """The parameters of ``commit_approval.sql``; ``None`` if ``rows`` are not those of one plain approval,
+    which is approved and held in full. The caller knows that there are no ``RARE`` rows."""
+    if not (
+        len(rows.journal) == len(rows.holds) == len(rows.transactions) == len(rows.events) == 1
+        and len(rows.shards) == len(rows.usage) == len(rows.accounts) == 1
+    ) or any(_rows_not_in_approval(rows)):
         return None
-    [(shard, epoch)] = rows.shards.items()
-    [(card_id, usage)] = rows.usage.items()
-    [(account_id, account)] = rows.accounts.items()
-    [transaction] = rows.transactions
-    version_before = rows.accounts_before[account_id]
-    if not version_before:
-        # A new account has no row yet.
+    [journaled], [hold], [opened], [event] = rows.journal, rows.holds, rows.transactions, rows.events
+    [(shard, epoch)], [usage], [account] = rows.shards.items(), rows.usage.values(), rows.accounts.values()
+    version_before = rows.accounts_before[account.id]
+    # A new account has no row yet.
+    if not (version_before and _is_plain(journaled, usage, account, hold, opened, event)):
         return None
     return [
         *(host, shard, epoch),
-        *rows.journal[0],
-        *usage,
-        rows.usage_before[card_id],
-        *(account_id, account.posted_minor, account.held_minor, account.version, version_before),
-        *rows.holds[0],
-        *transaction,
-        *rows.events[0][:EVENT_VALUES],
+        *(journaled.actor_id, journaled.seq, journaled.command_key, journaled.fingerprint),
+        *(journaled.command, journaled.inputs, journaled.decision, journaled.reply, journaled.recorded_at),
+        *(usage.day, usage.day_count, usage.day_amount_minor, usage.cvv2_failures),
+        rows.usage_before[usage.card_id],
+        *(account.id, account.posted_minor, account.held_minor, account.version, version_before),
+        *(hold.id, hold.amount_minor, hold.expires_at),
+        *(opened.id, opened.tenant_id, opened.live, opened.programme_id, opened.currency),
+        *(opened.network_txn_id, opened.mcc, opened.rrn),
+        event.id,
     ]
+
+
+def _is_plain(
+    journaled: JournalRow,
+    usage: UsageRow,
+    account: AccountRow,
+    hold: HoldRow,
+    opened: TransactionRow,
+    event: EventRow,
+) -> bool:
+    """Whether all values that ``commit_approval.sql`` does not get are those that it writes."""
+    id_, card_id, at, amount_minor = opened.id, journaled.actor_id, journaled.recorded_at, hold.amount_minor
+    owner, hold_id = (opened.tenant_id, opened.live), derive(id_, Derived.HOLD)
+    amounts = (amount_minor, amount_minor, amount_minor, 0, 0)
+    as_opened = (
+        *(id_, *owner, card_id, opened.cardholder_id, opened.programme_id, usage.seq),
+        *("purchase", "pending", hold_id, opened.currency, *amounts, None, at, at),
+        *(opened.network_txn_id, usage.day, amount_minor, None, opened.mcc, opened.rrn),
+    )
+    return (
+        (journaled.kind, journaled.authorization_id) == ("authorize", id_)
+        and (usage.card_id, usage.seq) == (card_id, journaled.seq)
+        and hold == (hold_id, account.id, card_id, id_, amount_minor, "held", hold.expires_at)
+        and opened == as_opened
+        and event == (event.id, *owner, PAIR, at, None, None)
+    )
 
 
 def _or_none(values: Iterable[T]) -> list[T] | None:

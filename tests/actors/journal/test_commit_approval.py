@@ -27,6 +27,9 @@ from tests.support.engine.build import authorize, create_card, load
 
 HOST = "host-1"
 ALONE = spend(1)
+OTHER = spend(3).id
+WITHOUT_PARAMETER = {("journal", "epoch"), ("transactions", "cardholder_id")}
+"""The epoch is that of the fence; no table has the cardholder, who is that of the card."""
 Tables = dict[str, list[dict[str, Any]]]
 
 
@@ -50,10 +53,11 @@ def test_every_kind_of_row_is_in_the_statement_or_excludes_it() -> None:
         ((ALONE,), True),
         ((ALONE, spend(2)), False),
         ((spend(1, amount_minor=999_999_999),), False),
+        ((spend(1, amount_minor=999_999_999, partial_allowed=True),), False),
         ((load(2, card_id=FIRST.id),), False),
         ((create_card(2, OTHER_SHARD, programme_id=FIRST.programme_id),), False),
     ],
-    ids=["approval", "two approvals", "decline", "load", "new card"],
+    ids=["approval", "two approvals", "decline", "approval in part", "load", "new card"],
 )
 async def test_only_a_single_approval_has_the_statement(
     postgres: PostgresBackend, commands: tuple[CardCommand, ...], alone: bool
@@ -68,6 +72,20 @@ async def test_follow_ups_of_an_approval_do_not_have_the_statement(postgres: Pos
     reference = reference_of_id(ALONE.id)
     for follow_up in (present_sale(2, reference, amount_minor=1), reverse_sale(3, reference)):
         assert approval_arguments(HOST, owner.decide(follow_up)) is None
+
+
+@pytest.mark.parametrize("name", ["journal", "holds", "transactions", "events"])
+async def test_every_value_is_a_parameter_or_excludes_the_statement(
+    postgres: PostgresBackend, name: str
+) -> None:
+    _, owner = await opened(postgres)
+    rows = owner.decide(ALONE)
+    [row] = getattr(rows, name)
+    for field, value in row._asdict().items():
+        changed = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else OTHER
+        setattr(rows, name, [row._replace(**{field: changed})])
+        arguments = approval_arguments(HOST, rows)
+        assert arguments is None or changed in arguments or (name, field) in WITHOUT_PARAMETER, field
 
 
 async def test_rows_are_those_of_the_function(
