@@ -6,6 +6,10 @@ when ``ray`` is imported.
   export cost a quarter of the throughput, and no part of Stanchion reads them.
 - ``ENABLE_WINDOWS_OR_OSX_CLUSTER``: 0 makes Ray listen on the loopback address only. Ray executes code that
   it receives, so no other machine may reach its ports.
+- ``raylet_report_resources_period_milliseconds``, ``raylet_check_gc_period_milliseconds``,
+  ``object_manager_timer_freq_ms``, ``kill_idle_workers_interval_ms`` and
+  ``io_context_monitor_probe_interval_ms``: no process needs what Ray's servers do at these intervals. By
+  default they wake the servers sixty times a second.
 - ``memory_monitor_refresh_ms``: each process's own watchdog checks its memory once a second, too; Ray's
   default reads the memory of all processes four times as often.
 - ``prestart_worker_first_driver``: Ray would start two unneeded processes, and each start would wait for
@@ -27,6 +31,11 @@ LOCAL: Final = {
     "RAY_task_events_report_interval_ms": "0",
     "RAY_enable_metrics_collection": "0",
     "RAY_event_stats": "0",
+    "RAY_raylet_report_resources_period_milliseconds": "1000",
+    "RAY_raylet_check_gc_period_milliseconds": "1000",
+    "RAY_object_manager_timer_freq_ms": "1000",
+    "RAY_kill_idle_workers_interval_ms": "1000",
+    "RAY_io_context_monitor_probe_interval_ms": "10000",
     "RAY_memory_monitor_refresh_ms": "1000",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",

@@ -7,7 +7,7 @@ from collections.abc import Callable, KeysView
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from actors.cluster.liveness import Loss, ProbePolicy, ends_before, probe, wait_lost
+from actors.cluster.liveness import Checks, Loss, ProbePolicy, ends_before, probe, wait_lost
 from actors.essential import start_essential
 from actors.peers import PeerGoneError
 
@@ -48,6 +48,7 @@ class HostWatch:
         self._hosts = hosts
         self._on_lost = on_lost
         self._probes = probes
+        self._checks = Checks(probes.check_seconds)
         self._probing = asyncio.Event()
         self._watched: dict[str, _Watched] = {}
 
@@ -139,6 +140,7 @@ class HostWatch:
                 death,
                 partial(self._hosts.is_halted, incarnation),
                 self._probes,
+                self._checks,
             )
         lost.set()
         self._on_lost(incarnation, reason)

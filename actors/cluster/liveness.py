@@ -72,14 +72,54 @@ async def probe(ping: Ping, policy: ProbePolicy) -> Loss | None:
             return None
 
 
+class Checks:
+    """Calls conditions at multiples of ``seconds``, at most one and a half of them after they are added. All
+    are called in one wake-up of this process, by one timer and without a task for each."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._conditions: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until ``condition`` is true; raises what it raises."""
+        met: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._conditions[met] = condition
+        if self._timer is None:
+            self._start_timer()
+        try:
+            await met
+        finally:
+            del self._conditions[met]
+
+    def _start_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(until_tick(self._seconds), self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        for met, condition in self._conditions.items():
+            if not met.done():
+                try:
+                    if condition():
+                        met.set_result(None)
+                except Exception as fault:  # noqa: BLE001 - the waiter of this condition raises it
+                    met.set_exception(fault)
+        if self._conditions:
+            self._start_timer()
+
+
 async def wait_lost(
-    ping: Ping, death: Callable[[], Awaitable[None]], is_halted: Callable[[], bool], policy: ProbePolicy
+    ping: Ping,
+    death: Callable[[], Awaitable[None]],
+    is_halted: Callable[[], bool],
+    policy: ProbePolicy,
+    checks: Checks,
 ) -> Loss:
     """Watch a serving process; returns when it is lost. ``death`` returns or raises when the connection ends;
-    ``is_halted`` says whether the kernel reports the process as stopped or ended."""
+    ``is_halted`` says whether the kernel reports the process as stopped or ended, and ``checks`` calls it."""
     watchers: dict[asyncio.Task[Loss], None] = {
         asyncio.create_task(_wait_ended(death)): None,
-        asyncio.create_task(_wait_stopped(is_halted, policy)): None,
+        asyncio.create_task(_wait_stopped(is_halted, policy, checks)): None,
         asyncio.create_task(_wait_silent(ping, policy)): None,
     }
     try:
@@ -118,13 +158,12 @@ async def _wait_silent(ping: Ping, policy: ProbePolicy) -> Loss:
         await tick(policy.ping_seconds)
 
 
-async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy) -> Loss:
+async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy, checks: Checks) -> Loss:
     while True:
-        await tick(policy.check_seconds)
+        await checks.until(is_halted)
+        await asyncio.sleep(policy.confirm_seconds)
         if is_halted():
-            await asyncio.sleep(policy.confirm_seconds)
-            if is_halted():
-                return "stopped"
+            return "stopped"
 
 
 async def tick(seconds: float) -> None:

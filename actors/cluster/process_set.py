@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from actors.cluster.liveness import ROLE_PROBES, Checks
 from actors.cluster.peers import RayPeers
 from actors.cluster.supervised_process import SupervisedProcess
 from actors.placement import PlacedProcess, ProcessSpec, place
@@ -41,6 +42,7 @@ class ProcessSet:
         self._peers = peers
         self._on_failure = on_failure
         self._own_node = ""
+        self._checks = Checks(ROLE_PROBES.check_seconds)
         self._by_name: dict[str, SupervisedProcess] = {}
 
     def __iter__(self) -> Iterator[SupervisedProcess]:
@@ -135,6 +137,6 @@ class ProcessSet:
         return process.placed.pinned and process.placed.node != self._own_node
 
     def _add(self, placed: PlacedProcess) -> SupervisedProcess:
-        process = SupervisedProcess(placed, self._settings, self._peers)
+        process = SupervisedProcess(placed, self._settings, self._peers, self._checks)
         self._by_name[placed.name] = process
         return process

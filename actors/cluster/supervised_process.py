@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from actors.cluster.liveness import ROLE_PROBES, Loss, ProbePolicy, wait_lost
+from actors.cluster.liveness import ROLE_PROBES, Checks, Loss, ProbePolicy, wait_lost
 from actors.cluster.nodes import placement_options
 from actors.cluster.peers import COORDINATORS, RayPeers
 from actors.cluster.process import RESTART_ALWAYS, launch
@@ -38,10 +38,16 @@ _log = structlog.get_logger(__name__)
 
 
 class SupervisedProcess:
-    """Call ``launch``, then ``watch``. ``unwatch`` is safe to call twice."""
+    """Call ``launch``, then ``watch``. ``unwatch`` is safe to call twice. All processes of a set share
+    ``checks``."""
 
     def __init__(
-        self, placed: PlacedProcess, settings: Settings, peers: RayPeers, probes: ProbePolicy = ROLE_PROBES
+        self,
+        placed: PlacedProcess,
+        settings: Settings,
+        peers: RayPeers,
+        checks: Checks,
+        probes: ProbePolicy = ROLE_PROBES,
     ) -> None:
         self.placed = placed
         self.name = placed.name
@@ -51,6 +57,7 @@ class SupervisedProcess:
         self.serving = asyncio.Event()
         """Set while the process is known to serve."""
         self._probes = probes
+        self._checks = checks
         self._silence_kills: list[float] = []
         """Times of recent kills for silence."""
         self._successors = 0
@@ -168,6 +175,7 @@ class SupervisedProcess:
                     partial(self._peers.death, name),
                     state.is_halted,
                     self._probes.with_doubled_silence(self._recent_silence_kills()),
+                    self._checks,
                 )
             self.serving.clear()
             if self._replacing or name != self.name:

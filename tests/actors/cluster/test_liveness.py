@@ -8,7 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.cluster.liveness import HOST_PROBES, ROLE_PROBES, ProbePolicy, probe, until_tick, wait_lost
+from actors.cluster.liveness import (
+    HOST_PROBES,
+    ROLE_PROBES,
+    Checks,
+    ProbePolicy,
+    probe,
+    until_tick,
+    wait_lost,
+)
 from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import WATCHER_LATE_SECONDS
 from tests.support.steady_loop import advance
@@ -42,9 +50,10 @@ class FakeProcess:
     def is_halted(self) -> bool:
         return next(self.stopped)
 
-    async def lost(self, policy: ProbePolicy = SHORT_PROBES) -> str:
+    async def lost(self, policy: ProbePolicy = SHORT_PROBES, checks: Checks | None = None) -> str:
+        checks = checks or Checks(policy.check_seconds)
         async with asyncio.timeout(60):
-            return await wait_lost(self.ping, self.death, self.is_halted, policy)
+            return await wait_lost(self.ping, self.death, self.is_halted, policy, checks)
 
     async def pinged(self, times: int) -> None:
         async with asyncio.timeout(60):
@@ -134,9 +143,10 @@ async def test_watchers_of_several_processes_wake_together() -> None:
             return False
 
     policy = ProbePolicy(ping_seconds=60.0, silence_seconds=60.0, check_seconds=0.1)
+    checks = Checks(policy.check_seconds)
     watching = []
     for _ in range(3):
-        watching.append(asyncio.create_task(Watched().lost(policy)))
+        watching.append(asyncio.create_task(Watched().lost(policy, checks)))
         await asyncio.sleep(0.031)
     woken.clear()
     await asyncio.sleep(10)
@@ -145,6 +155,28 @@ async def test_watchers_of_several_processes_wake_together() -> None:
     for each in watching:
         each.cancel()
     await asyncio.wait(watching)
+
+
+async def test_condition_that_fails_reaches_its_own_waiter() -> None:
+    checks, counted = Checks(0.1), itertools.count()
+
+    def fails() -> bool:
+        raise OSError("unreadable")
+
+    third = asyncio.create_task(checks.until(lambda: next(counted) == 2))
+    with pytest.raises(OSError, match="unreadable"):
+        await checks.until(fails)
+    assert not third.done()
+    await asyncio.wait_for(third, 1)
+
+
+async def test_condition_without_a_waiter_is_not_called() -> None:
+    checks, calls = Checks(0.1), itertools.count()
+    waiting = asyncio.create_task(checks.until(lambda: next(calls) < 0))
+    await asyncio.sleep(1)
+    waiting.cancel()
+    await asyncio.sleep(1)
+    assert next(calls) in (9, 10, 11)
 
 
 async def test_next_tick_is_at_a_multiple_of_the_interval() -> None:

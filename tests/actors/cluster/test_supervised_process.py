@@ -9,6 +9,7 @@ import pytest
 
 from actors.cluster import process_state
 from actors.cluster import supervised_process as module
+from actors.cluster.liveness import Checks
 from actors.cluster.supervised_process import SupervisedProcess
 from actors.peers import PeerFailedError
 from actors.placement import PlacedProcess, ProcessSpec
@@ -36,7 +37,8 @@ def settings(tmp_path: Path) -> Settings:
 
 def launched(processes: FakeProcesses, settings: Settings, spec: ProcessSpec) -> SupervisedProcess:
     placed = PlacedProcess(spec.name, spec, HOME, pinned=False)
-    process = SupervisedProcess(placed, settings, processes, SHORT_PROBES)  # type: ignore[arg-type]
+    checks = Checks(SHORT_PROBES.check_seconds)
+    process = SupervisedProcess(placed, settings, processes, checks, SHORT_PROBES)  # type: ignore[arg-type]
     process.launch()
     processes.log.clear()
     return process
