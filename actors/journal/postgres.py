@@ -19,6 +19,7 @@ import structlog
 
 from actors.clock import SystemClock
 from actors.database import INDEX_PLANS, read_statements, session_settings
+from actors.journal.argument_checks import use_plain_checks
 from actors.journal.commit_arguments import approval_arguments, commit_arguments
 from actors.journal.contract import (
     BehindError,
@@ -78,6 +79,7 @@ class PostgresJournal:
 
     def __init__(self, dsn: str, incarnation: str, timeout_seconds: float = COMMIT_TIMEOUT_MS / 1000) -> None:
         """Without an answer within ``timeout_seconds`` the outcome of a call is unknown."""
+        use_plain_checks()
         self._dsn = dsn
         self._incarnation = incarnation
         self._timeout_seconds = timeout_seconds

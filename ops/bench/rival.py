@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 import asyncpg
 import uvloop
 
+from actors.journal.argument_checks import use_plain_checks
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest
 from actors.network.database import NetworkDbConnection
@@ -61,6 +62,7 @@ class RivalServer:
     """``open`` before anything else, ``close`` at the end."""
 
     def __init__(self, settings: Settings, kind: str, connections: int) -> None:
+        use_plain_checks()
         dsn = rival_dsn(settings, kind)
         self._decider = KINDS[kind](os.environ[REDIS_URL] if kind == "redis" else dsn, connections)
         # Every rival looks card numbers up in PostgreSQL: their table is the same for all.
