@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
@@ -185,6 +185,11 @@ async def _gone(postgres: PostgresBackend, pid: int) -> bool:
     return not found
 
 
+async def _ended_since(tasks: Collection[asyncio.Task[Any]]) -> bool:
+    """Whether all tasks that are not among ``tasks`` have ended, those of the proxy aside."""
+    return all("Proxy" in repr(task) for task in asyncio.all_tasks().difference(tasks, [asyncio.current_task()]))
+
+
 async def test_calls_to_a_frozen_server_end_at_the_timeout(postgres: PostgresBackend) -> None:
     async with Proxy(postgres.url) as network:
         journal = PostgresJournal(network.address, "a", SOON)
@@ -194,7 +199,7 @@ async def test_calls_to_a_frozen_server_end_at_the_timeout(postgres: PostgresBac
             with pytest.raises(UnknownOutcomeError):
                 await asyncio.wait_for(call(), 20 * SOON)
         await journal.close()
-        assert {task for task in asyncio.all_tasks() - tasks if "Proxy" not in repr(task)} == set()
+        await until(lambda: _ended_since(tasks))
         await until(lambda: _drained(network))
 
 

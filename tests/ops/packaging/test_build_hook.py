@@ -112,7 +112,7 @@ def test_a_process_started_by_the_command_finds_the_packages(
         "import os, subprocess, sys; import stanchion_server; stanchion_server.extend_path();"
         " stanchion_server.extend_path();"
         " inner = 'import engine, stanchion_server; print(engine.__path__[0])';"
-        " print(os.environ['PYTHONPATH']);"
+        " print(os.environ['PYTHONPATH'], flush=True);"
         " sys.exit(subprocess.call([sys.executable, '-c', inner]))"
     )
     done = subprocess.run(

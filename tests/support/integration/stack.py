@@ -83,7 +83,8 @@ class Stack:
             with urllib.request.urlopen(self.record["metrics_url"].replace("/metrics", path)) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refusal:
-            return refusal.code, refusal.read().decode()
+            with refusal:
+                return refusal.code, refusal.read().decode()
 
     def processes(self) -> dict[str, int]:
         """Process ids of the serving processes, by role."""
