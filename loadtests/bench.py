@@ -221,7 +221,9 @@ def _measured(options: argparse.Namespace, workloads: list[Workload], commit: Co
     loop_factory = lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())  # noqa: E731
     with stoppable("bench"), TemporaryDirectory(prefix="stanchion-bench-") as folder:
         try:
-            checkout = None if commit is None else check_out(commit, Path(folder) / "clone", _say)
+            checkout = None
+            if commit is not None:
+                checkout = check_out(commit, Path(folder) / "clone", _say, python=options.against_python)
             return run_until_stopped(run(options, workloads, Path(folder), checkout), loop_factory)
         except CheckoutError as wrong:
             raise SystemExit(f"bench: {wrong}") from None

@@ -72,6 +72,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="also measure this commit of the repository: a hash, a tag or a branch",
     )
     parser.add_argument(
+        "--against-python",
+        metavar="FILE",
+        help="the interpreter that runs that commit: --against HEAD compares two builds of Python",
+    )
+    parser.add_argument(
         "--into",
         type=Path,
         action="append",
@@ -79,7 +84,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="FILE",
         help="put the report, or the figures to plan with, between the marks of this document; repeatable",
     )
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if options.against_python is not None and options.against is None:
+        parser.error("--against-python needs --against")
+    return options
 
 
 def chosen(names: str) -> list[Workload]:

@@ -1,7 +1,8 @@
 """An earlier commit of this repository in a temporary clone, and the Python that runs it.
 
 The running environment also runs the earlier commit, with the clone's packages before its own, unless the
-commit pins other packages: then the commit's own Makefile makes an environment in the clone.
+commit pins other packages or another Python was chosen: then the commit's own Makefile makes an environment
+in the clone.
 """
 
 from __future__ import annotations
@@ -44,13 +45,16 @@ class Checkout(msgspec.Struct, frozen=True):
     commit: Commit
     version: Version
     own_packages: bool
-    """Whether it has an environment of its own, because it pins other packages."""
+    """Whether it pins other packages, and therefore has an environment of its own."""
+    python: str | None = None
+    """Name and version of its Python, if one was chosen for it."""
 
     @property
     def about(self) -> str:
         """One line for reports."""
         packages = "the packages that its own lock file pins" if self.own_packages else "the same packages"
-        return f"{self.commit.name} of {self.commit.day} ({self.commit.subject}), with {packages}"
+        python = "" if self.python is None else f" and {self.python}"
+        return f"{self.commit.name} of {self.commit.day} ({self.commit.subject}), with {packages}{python}"
 
 
 def find_commit(given: str, root: Path = ROOT) -> Commit:
@@ -66,9 +70,17 @@ def find_commit(given: str, root: Path = ROOT) -> Commit:
     return Commit(*shown.stdout.rstrip("\n").split("\0"))
 
 
-def check_out(commit: Commit, folder: Path, say: Callable[[str], None], root: Path = ROOT) -> Checkout:
+def check_out(
+    commit: Commit,
+    folder: Path,
+    say: Callable[[str], None],
+    root: Path = ROOT,
+    *,
+    python: str | None = None,
+) -> Checkout:
     """Clone ``commit`` into ``folder`` and prepare its Python; ``say`` announces a step that takes minutes.
-    Raises CheckoutError."""
+    ``python``: the interpreter of an environment for the commit; that of this process if ``None``. Raises
+    CheckoutError."""
     # A shared clone copies no objects and changes nothing in the repository.
     _must(_git(root, "clone", "--quiet", "--shared", "--no-checkout", str(root), str(folder)))
     _must(_git(folder, "checkout", "--quiet", "--detach", commit.id))
@@ -76,22 +88,37 @@ def check_out(commit: Commit, folder: Path, say: Callable[[str], None], root: Pa
         if not (folder / needed).is_file():
             raise CheckoutError(f"{commit.name} cannot be measured: it has no {needed}")
     own = (folder / LOCK).read_bytes() != (root / LOCK).read_bytes()
-    python = sys.executable
-    if own:
-        say(f"{commit.name} pins other packages: installing them beside it (a minute or two) ...")
-        python = _make_environment(folder)
+    chosen = None if python is None else _name_of(python)
+    executable = sys.executable
+    if own or chosen is not None:
+        reason = "pins other packages" if own else f"runs on {chosen}"
+        say(f"{commit.name} {reason}: installing its packages beside it (a minute or two) ...")
+        executable = _make_environment(folder, python or sys.executable)
     path = os.pathsep.join(str(folder / each) for each in PACKAGE_FOLDERS)
     # With -P, only PYTHONPATH comes before the environment's packages.
-    version = Version((python, "-P", "-m"), folder, {"PYTHONPATH": path})
+    version = Version((executable, "-P", "-m"), folder, {"PYTHONPATH": path})
     _check_imports(commit, version)
-    return Checkout(commit, version, own)
+    return Checkout(commit, version, own, chosen)
 
 
-def _make_environment(folder: Path) -> str:
-    """Let the commit's own Makefile install its pinned packages; returns its Python."""
+def _name_of(python: str) -> str:
+    """Name and version of an interpreter. Raises CheckoutError."""
+    program = "import platform as p; print(p.python_implementation(), p.python_version())"
+    try:
+        done = subprocess.run((python, "-c", program), capture_output=True, text=True, check=False)
+    except OSError:
+        raise CheckoutError(f"{python} cannot be run") from None
+    if done.returncode != 0:
+        raise CheckoutError(f"{python} is not a Python: {_last_line(done)}")
+    return done.stdout.strip()
+
+
+def _make_environment(folder: Path, python: str) -> str:
+    """Let the commit's own Makefile install its pinned packages for ``python``; returns the environment's
+    Python."""
     # A surrounding make must not pass its options on.
     environment = {name: value for name, value in inherited().items() if not name.startswith("MAKE")}
-    command = ("make", "--directory", str(folder), f"PYTHON={sys.executable}", MAKE_TARGET)
+    command = ("make", "--directory", str(folder), f"PYTHON={python}", MAKE_TARGET)
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.choices import chosen, chosen_rivals, not_compared
+from loadtests.choices import arguments, chosen, chosen_rivals, not_compared
 from loadtests.harness.systems import BATCHES, OURS, ROW_LOCKS
 from loadtests.workloads import WORKLOADS
 
@@ -51,3 +51,11 @@ def test_workloads_inside_the_process_are_not_compared_with_another_commit() -> 
 def test_a_comparison_without_a_workload_is_refused() -> None:
     with pytest.raises(ValueError, match=r"router, far: inside the process, .*; wire, .* can"):
         not_compared(chosen("router,far"))
+
+
+def test_a_python_is_chosen_for_a_commit_only(capsys: pytest.CaptureFixture[str]) -> None:
+    options = arguments(["--against", "HEAD", "--against-python", "python3.14"])
+    assert (options.against, options.against_python) == ("HEAD", "python3.14")
+    with pytest.raises(SystemExit):
+        arguments(["--against-python", "python3.14"])
+    assert "--against-python needs --against" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,24 @@ def test_a_commit_with_another_lock_file_gets_its_own_environment(repository: Pa
     assert checkout.own_packages
     assert "pins other packages" in said[0]
     assert "own lock file" in checkout.about
+
+
+def test_a_chosen_python_gets_an_environment(repository: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    head = find_commit("HEAD", repository)
+    checkout = check_out(head, tmp_path / "clone", said.append, repository, python=sys.executable)
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    assert checkout.version.command[0] == str(tmp_path / "clone/.venv/bin/python")
+    assert not checkout.own_packages
+    assert said == [f"{head.name} runs on {version}: installing its packages beside it (a minute or two) ..."]
+    assert checkout.about.endswith(f"with the same packages and {version}")
+
+
+@pytest.mark.parametrize("given", ["/no/such/python", "/bin/false"])
+def test_a_chosen_python_that_does_not_run_is_an_error(repository: Path, tmp_path: Path, given: str) -> None:
+    head = find_commit("HEAD", repository)
+    with pytest.raises(CheckoutError, match=given):
+        check_out(head, tmp_path / "clone", lambda _text: None, repository, python=given)
 
 
 def test_packages_that_cannot_be_installed_are_an_error(repository: Path, tmp_path: Path) -> None:
