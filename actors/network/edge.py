@@ -25,6 +25,7 @@ from actors.network.connection import EdgeConnection
 from actors.network.connection_slots import ConnectionSlots
 from actors.network.dispatch import Dispatcher
 from actors.network.edge_counts import EdgeCounts
+from actors.network.edge_times import DEFAULT_TIMES, EdgeTimes
 from actors.network.links.byte_quota import ByteQuota
 from actors.network.links.connecting import Connector
 from actors.network.links.entry import LinkEntry, default_link
@@ -44,17 +45,7 @@ from engine.iso8583.message import Message
 from engine.iso8583.profile import Profile
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import SIGN_OFF
-from engine.limits import (
-    EDGE_CONNECTIONS_MAX,
-    EDGE_CONNECTIONS_PER_ADDRESS_MAX,
-    EDGE_IDLE_SECONDS,
-    EDGE_OPEN_MAX,
-    EDGE_SILENT_SECONDS,
-    FRAME_RECEIPT_SECONDS,
-    LINK_DRAIN_SECONDS,
-    LINK_REPLY_SECONDS,
-    TLS_RELOAD_SECONDS,
-)
+from engine.limits import EDGE_CONNECTIONS_MAX, EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_OPEN_MAX
 
 State = Literal["up", "down", "draining", "signed_off"]
 
@@ -86,12 +77,7 @@ class Edge:
         open_max: int = EDGE_OPEN_MAX,
         connections_max: int = EDGE_CONNECTIONS_MAX,
         per_address_max: int = EDGE_CONNECTIONS_PER_ADDRESS_MAX,
-        receipt_seconds: float = FRAME_RECEIPT_SECONDS,
-        idle_seconds: float = EDGE_IDLE_SECONDS,
-        silent_seconds: float = EDGE_SILENT_SECONDS,
-        reply_seconds: float = LINK_REPLY_SECONDS,
-        drain_seconds: float = LINK_DRAIN_SECONDS,
-        reload_seconds: float = TLS_RELOAD_SECONDS,
+        times: EdgeTimes = DEFAULT_TIMES,
         connector: Callable[..., Connector] = Connector,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -112,7 +98,7 @@ class Edge:
             self._clock,
             loop.time,
             mac=mac,
-            reply_seconds=reply_seconds,
+            reply_seconds=times.reply_seconds,
         )
         self._dispatcher = Dispatcher(respondent, self.counts, self._management)
         self._queue: RequestQueue[EdgeConnection] = RequestQueue(self._dispatcher.dispatch)
@@ -130,18 +116,7 @@ class Edge:
         )
         self._connections: ConnectionSlots[EdgeConnection] = ConnectionSlots(connections_max, per_address_max)
         self._rates = Rates(loop.time())
-        self._sweep = Sweep(
-            self._connections,
-            self._management,
-            self.counts,
-            self._rates,
-            receipt_seconds=receipt_seconds,
-            idle_seconds=idle_seconds,
-            silent_seconds=silent_seconds,
-            reply_seconds=reply_seconds,
-            drain_seconds=drain_seconds,
-            reload_seconds=reload_seconds,
-        )
+        self._sweep = Sweep(self._connections, self._management, self.counts, self._rates, times)
         self._listener = Listener(self.entry, self._connection, self._turn_away)
         self._connector = connector(self.entry, self._connection, self.note_error)
         self._address = (self.entry.host, self.entry.port)

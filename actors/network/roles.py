@@ -25,6 +25,7 @@ from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, NetworkDbConnection
 from actors.network.edge import Edge
 from actors.network.edge_counts import EdgeCounts
+from actors.network.edge_times import EdgeTimes
 from actors.network.exchange import MessageCommand
 from actors.network.health_port import HealthPort
 from actors.network.link_reports import link_reporter
@@ -139,8 +140,7 @@ class EdgeRole:
             open_elsewhere=open_elsewhere,
             connections_max=entry.connections,
             per_address_max=entry.per_address,
-            idle_seconds=entry.idle_seconds,
-            silent_seconds=entry.silent_seconds,
+            times=EdgeTimes(idle_seconds=entry.idle_seconds, silent_seconds=entry.silent_seconds),
         )
         return _Link(edge, respondent)
 

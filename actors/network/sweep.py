@@ -11,6 +11,7 @@ import asyncio
 from actors.network.connection import EdgeConnection
 from actors.network.connection_slots import ConnectionSlots
 from actors.network.edge_counts import EdgeCounts
+from actors.network.edge_times import EdgeTimes
 from actors.network.links.management import NetworkManagement
 from actors.network.links.rates import Rates
 from actors.periodic import PeriodicTask
@@ -25,32 +26,17 @@ class Sweep:
         management: NetworkManagement,
         counts: EdgeCounts,
         rates: Rates,
-        *,
-        receipt_seconds: float,
-        idle_seconds: float,
-        silent_seconds: float,
-        reply_seconds: float,
-        drain_seconds: float,
-        reload_seconds: float,
+        times: EdgeTimes,
     ) -> None:
-        """``receipt_seconds``: for one frame, and for the peer to read its answers. ``idle_seconds``,
-        ``silent_seconds``: ``EdgeConnection.is_idle``. ``reply_seconds``: for the answer to an 0800.
-        ``drain_seconds``: after a sign-off. ``reload_seconds``: between readings of the file of keys."""
         self._connections = connections
         self._management = management
         self._counts = counts
         self._rates = rates
-        self._receipt_seconds = receipt_seconds
-        self._idle_seconds = idle_seconds
-        self._silent_seconds = silent_seconds
-        self._reply_seconds = reply_seconds
-        self._drain_seconds = drain_seconds
-        self._reload_seconds = reload_seconds
+        self._times = times
         self.draining_since: float | None = None
         """When the link was signed off; ``None`` while it is not."""
         self._reloaded_at = asyncio.get_running_loop().time()
-        seconds = min(1.0, min(receipt_seconds, idle_seconds, silent_seconds, reply_seconds) / 4)
-        self._task = PeriodicTask("edge-sweep", self._sweep, seconds, delay=seconds)
+        self._task = PeriodicTask("edge-sweep", self._sweep, times.sweep_seconds, delay=times.sweep_seconds)
 
     def start(self) -> None:
         self._task.start()
@@ -62,7 +48,7 @@ class Sweep:
         now = asyncio.get_running_loop().time()
         self._rates.note(now, self._counts.answers)
         for connection in list(self._connections):
-            if connection.overdue(self._receipt_seconds):
+            if connection.overdue(self._times.receipt_seconds):
                 self._counts.cut += 1
                 connection.abort()
             elif self.draining_since is not None:
@@ -70,7 +56,7 @@ class Sweep:
                     connection.close()
             elif self._management.is_overdue(connection):
                 connection.abort()
-            elif connection.is_idle(self._idle_seconds, self._silent_seconds):
+            elif connection.is_idle(self._times.idle_seconds, self._times.silent_seconds):
                 self._counts.idle += 1
                 connection.close()
             else:
@@ -80,12 +66,12 @@ class Sweep:
     def _has_drained(self, connection: EdgeConnection, seconds: float) -> bool:
         """Whether ``connection``, ``seconds`` after the link was signed off, has no open message left. A peer
         need not answer the sign-off."""
-        unanswered = bool(connection.asked) and seconds <= self._reply_seconds
-        return seconds > self._drain_seconds or not (connection.busy or unanswered)
+        unanswered = bool(connection.asked) and seconds <= self._times.reply_seconds
+        return seconds > self._times.drain_seconds or not (connection.busy or unanswered)
 
     def _announce_key(self, now: float) -> None:
         """Announce a new key of the link's MAC to the peer."""
-        if now - self._reloaded_at < self._reload_seconds:
+        if now - self._reloaded_at < self._times.reload_seconds:
             return
         self._reloaded_at = now
         if self._management.key_to_announce():

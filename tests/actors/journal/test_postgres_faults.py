@@ -187,7 +187,9 @@ async def _gone(postgres: PostgresBackend, pid: int) -> bool:
 
 async def _ended_since(tasks: Collection[asyncio.Task[Any]]) -> bool:
     """Whether all tasks that are not among ``tasks`` have ended, those of the proxy aside."""
-    return all("Proxy" in repr(task) for task in asyncio.all_tasks().difference(tasks, [asyncio.current_task()]))
+    return all(
+        "Proxy" in repr(task) for task in asyncio.all_tasks().difference(tasks, [asyncio.current_task()])
+    )
 
 
 async def test_calls_to_a_frozen_server_end_at_the_timeout(postgres: PostgresBackend) -> None:

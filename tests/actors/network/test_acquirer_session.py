@@ -10,6 +10,7 @@ import pytest
 
 from actors.network.acquirer_session import AcquirerSession, NotConnectedError, SessionLostError
 from actors.network.card_secrets import CardSecrets
+from actors.network.edge_times import EdgeTimes
 from engine.iso8583.acquirer import quoted_authorization_id
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.profile import Profile
@@ -274,7 +275,7 @@ def test_example_fits_a_frame() -> None:
 
 async def test_echo_tests_and_sign_offs_of_the_edge_are_answered(card_secrets: CardSecrets) -> None:
     entry = entry_of(sign_on="required", echo_seconds=0.02)
-    async with running_link(card_secrets, entry, receipt_seconds=0.08) as harness:
+    async with running_link(card_secrets, entry, times=EdgeTimes(receipt_seconds=0.08)) as harness:
         session = AcquirerSession(*harness.address)
         session.start()
         await session.connected(60)

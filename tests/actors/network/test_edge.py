@@ -8,6 +8,7 @@ import resource
 import pytest
 
 from actors.network.card_secrets import CardSecrets
+from actors.network.edge_times import EdgeTimes
 from engine.iso8583.acquirer import network_request
 from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX
 from tests.support.actors.network.support import Harness, Peer, request, running_edge, until
@@ -25,7 +26,7 @@ async def test_too_many_open_requests_pause_only_their_connection(card_secrets: 
     extra = EDGE_IN_FLIGHT_MAX // 2
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
-        running_edge(card_secrets, open_max=10 * total, receipt_seconds=600) as harness,
+        running_edge(card_secrets, open_max=10 * total, times=EdgeTimes(receipt_seconds=600)) as harness,
         harness.peer() as flooding,
         harness.peer() as other,
     ):

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from actors.network.card_secrets import CardSecrets
+from actors.network.edge_times import EdgeTimes
 from engine.iso8583.profiles import ISO87_ASCII
 from tests.support.actors.network.support import request, running_edge, until
 from tests.support.steady_loop import advance
@@ -15,7 +16,7 @@ from tests.support.steady_loop import advance
 
 async def test_slow_sender_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
     async with (
-        running_edge(card_secrets, receipt_seconds=0.2) as harness,
+        running_edge(card_secrets, times=EdgeTimes(receipt_seconds=0.2)) as harness,
         harness.peer() as slow,
         harness.peer() as other,
     ):
@@ -40,7 +41,7 @@ async def test_slow_sender_is_cut_and_others_are_served(card_secrets: CardSecret
 
 async def test_peer_without_an_incomplete_frame_is_not_cut(card_secrets: CardSecrets) -> None:
     async with (
-        running_edge(card_secrets, receipt_seconds=0.05) as harness,
+        running_edge(card_secrets, times=EdgeTimes(receipt_seconds=0.05)) as harness,
         harness.peer() as idle,
         harness.peer() as slow,
     ):
@@ -50,7 +51,7 @@ async def test_peer_without_an_incomplete_frame_is_not_cut(card_secrets: CardSec
 
 
 async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, receipt_seconds=1.0, open_max=10**6) as harness:
+    async with running_edge(card_secrets, times=EdgeTimes(receipt_seconds=1.0), open_max=10**6) as harness:
         unread_peer = socket.create_connection(harness.address)
         unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         unread_peer.setblocking(False)
@@ -78,7 +79,7 @@ async def _send_forever(loop: asyncio.AbstractEventLoop, unread_peer: socket.soc
 async def test_idle_connection_is_closed_after_its_limit(card_secrets: CardSecrets, speaks: bool) -> None:
     idle, silent = (0.05, 60.0) if speaks else (60.0, 0.05)
     async with (
-        running_edge(card_secrets, idle_seconds=idle, silent_seconds=silent) as harness,
+        running_edge(card_secrets, times=EdgeTimes(idle_seconds=idle, silent_seconds=silent)) as harness,
         harness.peer() as peer,
     ):
         if speaks:
@@ -88,7 +89,7 @@ async def test_idle_connection_is_closed_after_its_limit(card_secrets: CardSecre
 
 
 async def test_connection_with_an_open_request_is_not_idle(card_secrets: CardSecrets) -> None:
-    async with running_edge(card_secrets, idle_seconds=4.0, silent_seconds=4.0) as harness:
+    async with running_edge(card_secrets, times=EdgeTimes(idle_seconds=4.0, silent_seconds=4.0)) as harness:
         harness.owners.gate.clear()
         waiting = await harness.connect()
         waiting.send(request())
@@ -106,7 +107,7 @@ async def test_connection_with_an_open_request_is_not_idle(card_secrets: CardSec
 async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecrets) -> None:
     """The unread bytes stay below the limit at which the edge stops reading; half of them are in the
     kernel."""
-    async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
+    async with running_edge(card_secrets, times=EdgeTimes(receipt_seconds=0.5), open_max=10**6) as harness:
         unread_peer = socket.socket()
         unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         unread_peer.connect(harness.address)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.network.card_secrets import CardSecrets
+from actors.network.edge_times import EdgeTimes
 from actors.network.links import listening, tls
 from actors.network.links.listening import is_allowed
 from actors.tls import ReloadedContext
@@ -170,7 +171,7 @@ async def test_signed_off_listener_drains_and_refuses_connections(card_secrets: 
 async def test_peer_that_does_not_answer_the_sign_off_gets_its_open_answers(
     card_secrets: CardSecrets,
 ) -> None:
-    async with running_link(card_secrets, entry_of(), reply_seconds=0.05) as harness:
+    async with running_link(card_secrets, entry_of(), times=EdgeTimes(reply_seconds=0.05)) as harness:
         silent, busy = await harness.connect(), await harness.connect()
         await harness.send_undecided(busy, request(1))
         await harness.edge.sign_off()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.network.card_secrets import CardSecrets
+from actors.network.edge_times import EdgeTimes
 from actors.network.links.entry import MacEntry
 from actors.network.links.mac import LinkMac
 from engine.iso8583.message import Message
@@ -113,7 +114,7 @@ async def test_link_without_sign_on_sends_none(card_secrets: CardSecrets) -> Non
 async def test_unanswered_sign_on_ends_the_connection(card_secrets: CardSecrets) -> None:
     async with processor() as peers:
         entry = entry_of(direction="connect", port=peers.port, connections=1, sign_on="optional")
-        async with running_link(card_secrets, entry, reply_seconds=0.05) as harness:
+        async with running_link(card_secrets, entry, times=EdgeTimes(reply_seconds=0.05)) as harness:
             peer = await peers.accept()
             assert (await peer.receive()).fields[70] == SIGN_ON
             assert await peer.is_closed()
@@ -137,7 +138,7 @@ async def test_silent_peer_gets_an_echo_test(card_secrets: CardSecrets, directio
     async with processor() as peers:
         port = peers.port if direction == "connect" else 0
         entry = entry_of(direction=direction, port=port, connections=1, sign_on="none", echo_seconds=0.1)
-        async with running_link(card_secrets, entry, reply_seconds=0.2) as harness:
+        async with running_link(card_secrets, entry, times=EdgeTimes(reply_seconds=0.2)) as harness:
             peer = await peers.accept() if direction == "connect" else await harness.connect()
             assert await confirm(peer) == ECHO_TEST
             assert await confirm(peer) == ECHO_TEST
@@ -183,7 +184,9 @@ async def test_new_key_in_the_file_is_announced_and_used_after_the_answer(
     file = KeyFile(tmp_path)
     entry = entry_of(mac=file.entry)
     async with (
-        running_link(card_secrets, entry, reload_seconds=0.0, receipt_seconds=0.4) as harness,
+        running_link(
+            card_secrets, entry, times=EdgeTimes(reload_seconds=0.0, receipt_seconds=0.4)
+        ) as harness,
         harness.peer() as peer,
     ):
         peer.writer.write(sealed(request(1), FIRST))
@@ -210,7 +213,7 @@ async def test_key_change_of_the_peer_is_accepted_under_a_known_key(
     file = KeyFile(tmp_path)
     file.write(FIRST, SECOND)
     async with (
-        running_link(card_secrets, entry_of(mac=file.entry), reload_seconds=600) as harness,
+        running_link(card_secrets, entry_of(mac=file.entry), times=EdgeTimes(reload_seconds=600)) as harness,
         harness.peer() as peer,
     ):
         peer.writer.write(sealed(managing(KEY_CHANGE), SECOND))
@@ -231,7 +234,7 @@ async def test_unusable_key_file_keeps_the_keys(card_secrets: CardSecrets, tmp_p
     file = KeyFile(tmp_path)
     async with (
         running_link(
-            card_secrets, entry_of(mac=file.entry), reload_seconds=0.0, receipt_seconds=0.4
+            card_secrets, entry_of(mac=file.entry), times=EdgeTimes(reload_seconds=0.0, receipt_seconds=0.4)
         ) as harness,
         harness.peer() as peer,
     ):
