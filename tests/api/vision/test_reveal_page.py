@@ -1,7 +1,7 @@
 """The page that shows a card, in a real browser: alone and in frames, and the places where the card number
 must not be left.
 
-Without an installed Chromium, these tests are not collected (`.ci/run` installs it).
+Without an installed Chromium, this module is not collected (``conftest.py``; `.ci/run` installs it).
 """
 
 from __future__ import annotations
@@ -22,16 +22,11 @@ from tests.api.kyc.test_canaries import dump, found_in
 from tests.api.vision.test_reveal import open_session, secrets_of
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
-from tests.support.api.vision.browser import MILLISECONDS_MAX, Visit, browser, chromium
+from tests.support.api.vision.browser import MILLISECONDS_MAX, Visit, browser
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 
 APP, STRANGER = "https://app.example.com", "https://stranger.example.org"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize with the browser where it is installed."""
-    metafunc.parametrize("program", ["chromium"] if chromium() else [])
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -69,7 +64,7 @@ async def framed(visit: Visit, origin: str, url: str) -> FrameLocator:
 
 
 async def test_page_shows_copies_and_hides_the_card(
-    running: Installation, acme: Caller, revealing: Caller, program: str
+    running: Installation, acme: Caller, revealing: Caller
 ) -> None:
     card = await acme.funded_card("1.00")
     pan, code = await secrets_of(running, card)
@@ -108,7 +103,7 @@ async def test_page_shows_copies_and_hides_the_card(
         await expect(page.locator("#status")).to_contain_text("already used")
 
 
-async def test_link_works_once(running: Installation, acme: Caller, revealing: Caller, program: str) -> None:
+async def test_link_works_once(running: Installation, acme: Caller, revealing: Caller) -> None:
     async with opened_page(running, revealing, await acme.funded_card("1.00")) as (visit, url):
         await visit.page.goto(url)
         await expect(values(visit.page)).to_have_count(3)
@@ -118,9 +113,7 @@ async def test_link_works_once(running: Installation, acme: Caller, revealing: C
         await expect(values(again)).to_have_count(0)
 
 
-async def test_expired_link_shows_a_message(
-    running: Installation, acme: Caller, revealing: Caller, program: str
-) -> None:
+async def test_expired_link_shows_a_message(running: Installation, acme: Caller, revealing: Caller) -> None:
     async with opened_page(running, revealing, await acme.funded_card("1.00")) as (visit, url):
         age = "UPDATE reveal_sessions SET expires_at = now() WHERE id = $1"
         await running.services.pool.execute(age, url.partition("#")[0].rpartition("/")[2])
@@ -129,7 +122,7 @@ async def test_expired_link_shows_a_message(
 
 
 async def test_frame_of_an_allowed_origin_shows_the_card(
-    running: Installation, acme: Caller, revealing: Caller, program: str
+    running: Installation, acme: Caller, revealing: Caller
 ) -> None:
     card = await acme.funded_card("1.00")
     parents = [APP, "https://other.example.net"]
@@ -142,7 +135,7 @@ async def test_frame_of_an_allowed_origin_shows_the_card(
 
 @pytest.mark.parametrize("parents", [[], [APP]])
 async def test_frame_of_a_foreign_origin_shows_nothing(
-    running: Installation, acme: Caller, revealing: Caller, program: str, parents: list[str]
+    running: Installation, acme: Caller, revealing: Caller, parents: list[str]
 ) -> None:
     card = await acme.funded_card("1.00")
     async with opened_page(running, revealing, card, parent_origins=parents) as (visit, url):
@@ -161,7 +154,6 @@ async def test_card_number_stays_in_the_page(
     acme: Caller,
     revealing: Caller,
     tmp_path: Path,
-    program: str,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Not in logs, metrics, any table, answers of the API, nor in the browser's profile with its history and
