@@ -16,7 +16,7 @@ from actors.network.links.guard import Guard
 from actors.network.links.management import NetworkManagement
 from actors.network.respondent import Respondent
 from engine.iso8583.codec import DecodeError
-from engine.iso8583.content import FUNCTIONS
+from engine.iso8583.content_reader import FUNCTIONS
 from engine.iso8583.elements import ElementError
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message

@@ -16,7 +16,8 @@ from actors.network.messages import message_of, rrn
 from actors.network.simulation_store import Simulation
 from engine.commands import Authorize
 from engine.iso8583.card_data import check_expiry
-from engine.iso8583.content import AuthorizationRequest, read
+from engine.iso8583.content import AuthorizationRequest
+from engine.iso8583.content_reader import read
 from engine.iso8583.message import Message
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.track2 import write_track_2

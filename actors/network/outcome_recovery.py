@@ -27,7 +27,7 @@ from actors.network.simulation_rows import simulation_of
 from actors.network.simulation_store import Simulation
 from actors.periodic import PeriodicTask
 from engine.iso8583.acquirer_follow_ups import stand_in_advice, timeout_reversal
-from engine.iso8583.content import read
+from engine.iso8583.content_reader import read
 from engine.iso8583.elements import ElementError
 from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.message import Message

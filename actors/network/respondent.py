@@ -32,7 +32,8 @@ from actors.network.screen import Screen
 from actors.tracing import Tracer
 from engine.commands import Authorize
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification
-from engine.iso8583.content import AuthorizationRequest, Content, read
+from engine.iso8583.content import AuthorizationRequest, Content
+from engine.iso8583.content_reader import read
 from engine.iso8583.cryptography import Cryptography
 from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
 from engine.iso8583.message import Message
@@ -105,9 +106,9 @@ class Respondent:
         """Their tasks; the event loop itself holds only weak references to them."""
 
     def respond(self, requester: Requester, message: Message, since: float | None = None) -> None:
-        """Answer ``message``, whose function in the requester's profile is one of ``content.FUNCTIONS``, now
-        or later, exactly once. ``since``: its arrival in the loop's time, never earlier than that of the
-        message before; now if ``None``."""
+        """Answer ``message`` now or later, exactly once. Its function in the requester's profile is one of
+        ``content_reader.FUNCTIONS``. ``since``: its arrival in the loop's time, never earlier than that of
+        the message before; now if ``None``."""
         try:
             content = read(message, self._verification, requester.profile)
         except ElementError:

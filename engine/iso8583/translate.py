@@ -1,7 +1,7 @@
 """Builds commands from requests.
 
-Reading a request has two steps with I/O between them: ``content.read`` reads the message, the edge finds the
-card and checks its secrets, and ``to_command`` combines both.
+Reading a request has two steps with I/O between them: ``content_reader.read`` reads the message, the edge
+finds the card and checks its secrets, and ``to_command`` combines both.
 """
 
 from __future__ import annotations

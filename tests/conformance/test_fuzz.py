@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from engine.iso8583.codec import DecodeError
-from engine.iso8583.content import FUNCTIONS
+from engine.iso8583.content_reader import FUNCTIONS
 from engine.iso8583.framing import FrameCutter
 from engine.iso8583.message import Message
 from engine.iso8583.profile import Profile

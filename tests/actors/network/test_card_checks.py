@@ -13,7 +13,8 @@ from actors.network.card_checks import CardChecks, KeysOf, no_keys
 from actors.network.card_secrets import CardSecrets
 from actors.network.database import DatabaseUnavailableError
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification
-from engine.iso8583.content import AuthorizationRequest, read
+from engine.iso8583.content import AuthorizationRequest
+from engine.iso8583.content_reader import read
 from engine.iso8583.cryptography import CardKeys, Cryptography, Verdict
 from engine.iso8583.emv_tlv import TlvObject
 from engine.iso8583.track2 import Track2

@@ -17,7 +17,8 @@ from actors.vault import Vault
 from engine.commands import Authorize
 from engine.currencies import MerchantAmount
 from engine.iso8583.codec import EncodeError
-from engine.iso8583.content import AuthorizationRequest, read
+from engine.iso8583.content import AuthorizationRequest
+from engine.iso8583.content_reader import read
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.translate import to_command
 from engine.pan import Pan

@@ -11,7 +11,8 @@ from actors.ids import new_id
 from actors.network.acquirer_session import SessionLostError
 from actors.network.simulated_network import SimulatedNetwork
 from actors.network.simulation_store import SaleIncrease
-from engine.iso8583.content import Advice, AuthorizationRequest, ReversalNotice, read
+from engine.iso8583.content import Advice, AuthorizationRequest, ReversalNotice
+from engine.iso8583.content_reader import read
 from engine.iso8583.message import Message
 from engine.iso8583.respond import refusal
 from engine.simulation import (

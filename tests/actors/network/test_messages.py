@@ -9,7 +9,8 @@ import pytest
 from actors.network.messages import arn, message_of, network_txn_id, rrn, wire_stan
 from actors.network.simulation_store import Simulation
 from engine.iso8583.acquirer_follow_ups import stand_in_advice, timeout_reversal
-from engine.iso8583.content import Presentment, ReversalNotice, read
+from engine.iso8583.content import Presentment, ReversalNotice
+from engine.iso8583.content_reader import read
 from engine.iso8583.identity import fingerprint
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.pan import luhn_digit

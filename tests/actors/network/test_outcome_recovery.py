@@ -18,7 +18,8 @@ from actors.network.outcome_recovery import OutcomeRecovery
 from actors.network.postgres_simulation_store import PostgresSimulationStore
 from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import WireIdentity
-from engine.iso8583.content import Presentment, read
+from engine.iso8583.content import Presentment
+from engine.iso8583.content_reader import read
 from engine.iso8583.elements import PresentmentReference
 from engine.iso8583.identity import (
     ADVICE,

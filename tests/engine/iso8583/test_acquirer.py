@@ -17,7 +17,7 @@ from engine.iso8583.acquirer import (
     network_request,
     quoted_authorization_id,
 )
-from engine.iso8583.content import read_authorization
+from engine.iso8583.content_reader import read_authorization
 from engine.iso8583.message import Message
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.respond import answered

@@ -12,14 +12,8 @@ from engine.iso8583.acquirer_follow_ups import (
     stand_in_advice,
     timeout_reversal,
 )
-from engine.iso8583.content import (
-    Advice,
-    AuthorizationRequest,
-    Content,
-    Presentment,
-    ReversalNotice,
-    read,
-)
+from engine.iso8583.content import Advice, AuthorizationRequest, Content, Presentment, ReversalNotice
+from engine.iso8583.content_reader import read
 from engine.iso8583.elements import PresentmentReference
 from engine.iso8583.identity import AUTHORIZATION, command_key, wire_identity
 from engine.iso8583.message import Message

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from engine.iso8583.card_data import Verification, check_expiry
-from engine.iso8583.content import AuthorizationRequest, read
+from engine.iso8583.content import AuthorizationRequest
+from engine.iso8583.content_reader import read
 from engine.iso8583.elements import ElementError
 from engine.iso8583.respond import network_management
 from tests.support.engine.iso8583.messages import ORIGINAL, message

@@ -6,7 +6,8 @@ import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request, network_request
 from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
-from engine.iso8583.content import AuthorizationRequest, Presentment, ReversalNotice, read
+from engine.iso8583.content import AuthorizationRequest, Presentment, ReversalNotice
+from engine.iso8583.content_reader import read
 from engine.iso8583.edition_1993 import from_1987, to_1987
 from engine.iso8583.elements import ElementError, PresentmentReference
 from engine.iso8583.message import Message

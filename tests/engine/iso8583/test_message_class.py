@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.iso8583.content import read
+from engine.iso8583.content_reader import read
 from engine.iso8583.message_class import MESSAGE_CLASSES, message_class
 from tests.support.engine.iso8583.messages import ORIGINAL, message
 

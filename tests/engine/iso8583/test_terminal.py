@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.content import AuthorizationRequest, read
+from engine.iso8583.content import AuthorizationRequest
+from engine.iso8583.content_reader import read
 from engine.iso8583.emv_tlv import shown
 from engine.iso8583.profiles import ISO87_ASCII
 from engine.iso8583.terminal import MASTERCARD, VISA, chip_data

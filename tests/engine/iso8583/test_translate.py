@@ -8,13 +8,8 @@ import msgspec
 import pytest
 
 from engine.commands import Advise, Authorize, Present, Reverse
-from engine.iso8583.content import (
-    Advice,
-    AuthorizationRequest,
-    Presentment,
-    ReversalNotice,
-    read,
-)
+from engine.iso8583.content import Advice, AuthorizationRequest, Presentment, ReversalNotice
+from engine.iso8583.content_reader import read
 from engine.iso8583.identity import ADVICE, AUTHORIZATION, REVERSAL, command_key, presentment_key
 from engine.iso8583.message import as_repeat
 from engine.iso8583.translate import Routed, to_command

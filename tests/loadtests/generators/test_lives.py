@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from engine.iso8583.content import AuthorizationRequest, Presentment, ReversalNotice, read
+from engine.iso8583.content import AuthorizationRequest, Presentment, ReversalNotice
+from engine.iso8583.content_reader import read
 from engine.iso8583.message import Message
 from loadtests.generators.lives import LifeLoad
 from tests.loadtests.generators.test_wire import CARDS, Peer

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.content import read_authorization
+from engine.iso8583.content_reader import read_authorization
 from engine.iso8583.framing import BadFrame, FrameCutter
 from engine.iso8583.identity import wire_identity
 from engine.iso8583.message import Message

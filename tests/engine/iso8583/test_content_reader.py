@@ -6,11 +6,8 @@ import pytest
 
 from engine.commands import WireIdentity, reference_of_message, reference_of_network
 from engine.currencies import MerchantAmount
-from engine.iso8583.content import (
-    Advice,
-    AuthorizationRequest,
-    Presentment,
-    ReversalNotice,
+from engine.iso8583.content import Advice, AuthorizationRequest, Presentment, ReversalNotice
+from engine.iso8583.content_reader import (
     read,
     read_advice,
     read_authorization,
