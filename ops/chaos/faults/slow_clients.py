@@ -40,15 +40,20 @@ class Round:
     beside: float
     connected_seconds: float
 
+    @property
+    def slower(self) -> float:
+        """How many times slower decisions were. Those faster than ``P99_SECONDS_MIN`` are never too slow."""
+        return self.beside / max(self.before, P99_SECONDS_MIN / SLOWER_MAX)
+
 
 async def slow_clients(rig: Rig) -> Outcome:
     """Slow clients, half at the API and half at the edge, three times. Figure: the longest time for which one
     stayed connected, in seconds."""
     rounds = [await _round(rig) for _ in range(ROUNDS)]
     outcome = Outcome(max(each.connected_seconds for each in rounds))
-    before, beside = median(each.before for each in rounds), median(each.beside for each in rounds)
     shown = ", ".join(f"{1000 * each.before:.0f} → {1000 * each.beside:.0f}" for each in rounds)
-    outcome.expect(beside <= max(SLOWER_MAX * before, P99_SECONDS_MIN), f"p99 {shown} ms")
+    # By pairs: on a shared machine, rounds differ more than what is compared within one.
+    outcome.expect(median(each.slower for each in rounds) <= SLOWER_MAX, f"p99 {shown} ms")
     return outcome
 
 
