@@ -144,6 +144,7 @@ class Keys:
 
 
 BY_ID: Final = Keys()
+_OF_CALLER: Final = ("r.tenant_id = $1", "r.live = $2")
 OF_TENANT: Final = IndexRange(("r.tenant_id", "r.live"), ())
 """All rows of the caller, whose tenant and mode are the first two values of every page."""
 
@@ -202,8 +203,43 @@ async def page(
     empty. ``driving`` is the range of an index that has all rows of the page. ``keys`` is for a view whose
     index is not on the id. All SQL here is constant: only the choice of conditions varies.
     """
-    of_caller = ["r.tenant_id = $1", "r.live = $2"]
-    where = Conditions([*of_caller, always], [caller.tenant_id, caller.live])
+    extra = {condition: value for condition, value in (scanned or {}).items() if value is not None}
+    where, order = _conditions_of(caller, query, filters, always, driving, keys)
+    async with connected(services.pool) as connection:
+        if query.starting_after is not None:
+            await _require_cursor(connection, caller, table, keys, query.starting_after)
+        last = None
+        if candidates is not None or extra:
+            if candidates is not None:
+                ids, last = await _candidates(connection, caller, query, candidates, filtered=bool(extra))
+            else:
+                ids, last = await _scan(connection, table, where, extra, query.limit + 1, order)
+            if driving is OF_TENANT:
+                where.conditions += _OF_CALLER
+            where.add({keys.named: ids, **extra})
+        condition, most = str(where), query.limit + 1
+        if joined and candidates is None and not extra:
+            # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
+            ids_of_page = f"SELECT r.id FROM {table} r WHERE {where} ORDER BY {order} LIMIT {most}"
+            condition = " AND ".join((*_OF_CALLER, f"r.id IN ({ids_of_page})"))
+            order = keys.order
+        statement = f"{select} WHERE {condition} ORDER BY {order} LIMIT {most}"
+        rows = await connection.fetch(statement, *where.values)
+    if len(rows) > query.limit or last is None:
+        return page_of(query, rows, show)
+    return page_response([show(row) for row in rows], has_more=True, cursor=last)
+
+
+def _conditions_of(
+    caller: Caller,
+    query: PageQuery,
+    filters: Mapping[str, Any],
+    always: str,
+    driving: IndexRange | None,
+    keys: Keys,
+) -> tuple[Conditions, str]:
+    """The indexed conditions of a page, and its order. The first two values are the caller's."""
+    where = Conditions([*_OF_CALLER, always], [caller.tenant_id, caller.live])
     order = keys.order
     if driving is OF_TENANT:
         # With equalities on its first columns, PostgreSQL would not begin at the key in the index.
@@ -214,32 +250,17 @@ async def page(
         driving.add_to(where, query.bounds)
         order = driving.order
     where.add(filters)
-    extra = {condition: value for condition, value in (scanned or {}).items() if value is not None}
-    last = None
-    async with connected(services.pool) as connection:
-        if query.starting_after is not None:
-            await _require_cursor(connection, caller, table, keys, query.starting_after)
-        if candidates is not None:
-            most = PAGE_MERGE_MAX if extra else query.limit + 1
-            ids = await candidates(connection, caller, query.bounds, most)
-            last = ids[-1] if extra and len(ids) == most else None
-            where.add({keys.named: ids, **extra})
-        elif extra:
-            ids, last = await _scan(connection, table, where, extra, query.limit + 1, order)
-            if driving is OF_TENANT:
-                where.conditions += of_caller
-            where.add({keys.named: ids, **extra})
-        condition, most = str(where), query.limit + 1
-        if joined and candidates is None and not extra:
-            # First the ids of the page: the planner cannot know how many rows the joins of ``select`` keep.
-            ids_of_page = f"SELECT r.id FROM {table} r WHERE {where} ORDER BY {order} LIMIT {most}"
-            condition = " AND ".join((*of_caller, f"r.id IN ({ids_of_page})"))
-            order = keys.order
-        statement = f"{select} WHERE {condition} ORDER BY {order} LIMIT {most}"
-        rows = await connection.fetch(statement, *where.values)
-    if len(rows) > query.limit or last is None:
-        return page_of(query, rows, show)
-    return page_response([show(row) for row in rows], has_more=True, cursor=last)
+    return where, order
+
+
+async def _candidates(
+    connection: Connection, caller: Caller, query: PageQuery, find: Candidates, *, filtered: bool
+) -> tuple[list[str], str | None]:
+    """The ids that ``find`` finds for a page. If further conditions apply to them (``filtered``) and there
+    may be more, also the last of them."""
+    most = PAGE_MERGE_MAX if filtered else query.limit + 1
+    ids = await find(connection, caller, query.bounds, most)
+    return ids, ids[-1] if filtered and len(ids) == most else None
 
 
 async def _scan(
