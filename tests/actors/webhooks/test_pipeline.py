@@ -168,6 +168,13 @@ class Pipeline(AsyncExitStack):
         )
         return behind == 0 and await self.due() == 0
 
+    async def finished(self) -> bool:
+        """Whether no delivery is pending. One whose attempt is open is pending and not due."""
+        pending = await self.database.connection.fetchval(
+            "SELECT count(*) FROM deliveries WHERE state = 'pending'"
+        )
+        return bool(pending == 0)
+
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
@@ -242,6 +249,7 @@ async def test_every_event_is_delivered_when_relay_dispatcher_and_redis_are_kill
         for offset in OFFSETS_SECONDS:
             pipeline.clock.shift_ms = offset * 1000 + 1000
             await eventually(pipeline.settled)
+        await eventually(pipeline.finished)
 
     rows = await database.connection.fetch("SELECT id::text FROM events")
     events = {row["id"] for row in rows}
