@@ -36,9 +36,9 @@ NOT_IN_USE: Final = -1
 DASHBOARD_PORTS: Final = (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, DASHBOARD_AGENT_LISTEN_PORT_NAME)
 AGENTS: Final = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 """The raylet's options for its agents."""
-NO_AGENT: Final = "/bin/sh -c cat"
+NO_AGENT: Final = """/bin/sh -c 'trap "" INT; cat'"""
 """A process in place of an agent. The raylet ends with its agents, and they with it: it keeps a pipe to
-each."""
+each. A Ctrl-C at the terminal is for the supervisor."""
 
 
 def servers() -> dict[str, subprocess.Popen[bytes]]:
